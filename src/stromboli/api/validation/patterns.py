@@ -20,9 +20,10 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
 _LONGEST: Final = 10_000
-_MOST_INSTRUCTIONS: Final = 5_000
+MOST_INSTRUCTIONS: Final = 5_000
 _MOST_STEPS: Final = 500_000  # of instructions, for one text: a few tenths of a second
 _MOST_REMEMBERED: Final = 5_000
+_MOST_REMEMBERED_PLACES: Final = 100_000  # in all sets that are remembered: a few MB
 _CLASS: Final = re.compile(r"\[:\^?[a-z]+:\]")
 _TOO_MANY: Final = 100
 _SINGLE: Final = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
@@ -53,25 +54,37 @@ class Pattern:
             raise ValueError(str(error)) from None
         self._code.append(("found",))
         self._next: dict[tuple[frozenset[int], str, str], tuple[frozenset[int], bool]] = {}
+        self._remembered_places = 0
 
-    def found_in(self, text: str) -> bool:
-        """Whether any part of the text matches. Raises TooCostly."""
+    @property
+    def size(self) -> int:
+        return len(self._code)
+
+    def found_in(self, text: str, take: Callable[[int], None] = lambda steps: None) -> bool:
+        """Whether any part of the text matches. Raises TooCostly. `take` is told of the steps before they are done."""
         current, before, steps = frozenset((0,)), _EDGE, 0
         for character in (*text, _END):
             known = self._next.get((current, before, character))
             if known is None:
-                steps += 1 + len(current) + len(self._code) // 8
+                more = 1 + len(current) + len(self._code) // 8
+                steps += more
                 if steps > _MOST_STEPS:
                     raise TooCostly
+                take(more)
                 known = self._step(current, before, character)
-                if len(self._next) >= _MOST_REMEMBERED:
-                    self._next.clear()
-                self._next[current, before, character] = known
+                self._remember((current, before, character), known)
             current, found = known
             if found:
                 return True
             before = _kind(character)
         return False
+
+    def _remember(self, at: tuple[frozenset[int], str, str], known: tuple[frozenset[int], bool]) -> None:
+        if len(self._next) >= _MOST_REMEMBERED or self._remembered_places >= _MOST_REMEMBERED_PLACES:
+            self._next.clear()
+            self._remembered_places = 0
+        self._next[at] = known
+        self._remembered_places += len(known[0])
 
     def _step(self, current: frozenset[int], before: str, character: str) -> tuple[frozenset[int], bool]:
         """Where one can be after the character, and whether a match ends before it."""
@@ -96,7 +109,7 @@ class Pattern:
     # -- compiling ----------------------------------------------------------------------------------------------------
 
     def _emit(self, *instruction: Any) -> int:
-        if len(self._code) >= _MOST_INSTRUCTIONS:
+        if len(self._code) >= MOST_INSTRUCTIONS:
             raise ValueError("the expression is too large")
         self._code.append(instruction)
         return len(self._code) - 1

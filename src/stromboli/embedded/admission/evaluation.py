@@ -93,7 +93,12 @@ class Evaluation:
         """The object, changed by all mutations, each on the result of the one before. Raises Unevaluated."""
         for mutation in self._policy.mutations:
             result = self._value(mutation.program)
-            value = _patched(value, result) if mutation.is_patch else _applied(value, result, schema)
+            try:
+                change = _Change(self._budget)
+                value = change.patched(value, result) if mutation.is_patch else change.applied(value, result, schema)
+            except OverBudget:
+                problem = f"the result of '{mutation.program.text.strip()[:200]}' is too large"
+                raise Unevaluated(f"type mismatch: {problem}") from None
             self._known["object"] = value
         return value
 
@@ -102,47 +107,70 @@ def request_budget() -> Budget:
     return Budget(_MOST_REQUEST_STEPS)
 
 
-def _patched(value: Object, result: Any) -> Object:
-    if not isinstance(result, list) or not all(isinstance(one, Struct) and one.name == "JSONPatch" for one in result):
-        raise Unevaluated("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch")
-    operations = [_plain(one) for one in result]
-    try:
-        made = apply_json_patch(value, operations)
-    except PatchFailed as error:
-        tests = [one for one in operations if one.get("op") == "test"]
-        if tests and "testing value" in str(error):
-            return value  # as for Kubernetes: the patch is not for this object
-        raise Unevaluated(f"JSON Patch: {error}") from None
-    except PatchError as error:
-        raise Unevaluated(f"JSON Patch: {error}") from None
-    if not isinstance(made, dict) or not isinstance(made.get("metadata"), dict):
-        raise Unevaluated("JSON Patch: the result is no object")
-    return made
+class _Change:
+    """What an expression of a mutation makes of an object. A value may be in its result any number of times, and is in
+    the object as often, so to write one out takes steps."""
 
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
 
-def _applied(value: Object, result: Any, schema: Schema) -> Object:
-    if not isinstance(result, Struct) or result.name != "Object":
-        raise Unevaluated("type mismatch: ApplyConfigurationType.expression should evaluate to Object")
-    _check_names(result, "Object")
-    applied = _plain(result)
-    if atomic := _atomic(applied, schema, ""):
-        raise Unevaluated(
-            f"error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {atomic}"
+    def patched(self, value: Object, result: Any) -> Object:
+        is_patch = isinstance(result, list) and all(
+            isinstance(one, Struct) and one.name == "JSONPatch" for one in result
         )
-    for field in ("apiVersion", "kind"):
-        applied.pop(field, None)
-    merged: Object = merge_applied(value, applied, schema)
-    return merged
+        if not is_patch:
+            raise Unevaluated("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch")
+        operations = [self._plain(one) for one in result]
+        try:
+            made = apply_json_patch(value, operations)
+        except PatchFailed as error:
+            tests = [one for one in operations if one.get("op") == "test"]
+            if tests and "testing value" in str(error):
+                return value  # as for Kubernetes: the patch is not for this object
+            raise Unevaluated(f"JSON Patch: {error}") from None
+        except PatchError as error:
+            raise Unevaluated(f"JSON Patch: {error}") from None
+        if not isinstance(made, dict) or not isinstance(made.get("metadata"), dict):
+            raise Unevaluated("JSON Patch: the result is no object")
+        return made
 
+    def applied(self, value: Object, result: Any, schema: Schema) -> Object:
+        if not isinstance(result, Struct) or result.name != "Object":
+            raise Unevaluated("type mismatch: ApplyConfigurationType.expression should evaluate to Object")
+        self._check_names(result, "Object")
+        applied = self._plain(result)
+        if atomic := _atomic(applied, schema, ""):
+            raise Unevaluated(
+                "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
+                f"{atomic}"
+            )
+        for field in ("apiVersion", "kind"):
+            applied.pop(field, None)
+        merged: Object = merge_applied(value, applied, schema)
+        return merged
 
-def _check_names(value: Any, name: str) -> None:
-    """`Object.spec` may only be where the field `spec` is."""
-    if isinstance(value, Struct):
-        if value.name != name:
-            raise Unevaluated(f"type mismatch: {value.name} is not the type of the field {name}")
-        for field, part in value.fields.items():
-            for item in part if isinstance(part, list) else [part]:
-                _check_names(item, f"{name}.{field}")
+    def _check_names(self, value: Any, name: str) -> None:
+        """`Object.spec` may only be where the field `spec` is."""
+        if isinstance(value, Struct):
+            self._budget.take(1)
+            if value.name != name:
+                raise Unevaluated(f"type mismatch: {value.name} is not the type of the field {name}")
+            for field, part in value.fields.items():
+                for item in part if isinstance(part, list) else [part]:
+                    self._check_names(item, f"{name}.{field}")
+
+    def _plain(self, value: Any) -> Any:
+        """As JSON."""
+        self._budget.take(1 + (len(value) // 10 if isinstance(value, str) else 0))
+        if isinstance(value, Struct):
+            return {name: self._plain(part) for name, part in value.fields.items()}
+        if isinstance(value, dict):
+            return {str(name): self._plain(part) for name, part in value.items()}
+        if isinstance(value, list):
+            return [self._plain(item) for item in value]
+        if value is None or isinstance(value, str | int | float):
+            return value
+        raise Unevaluated("type mismatch: the value cannot be written as JSON")
 
 
 def _atomic(applied: Any, schema: Schema | None, path: str) -> str:
@@ -157,16 +185,3 @@ def _atomic(applied: Any, schema: Schema | None, path: str) -> str:
     else:
         found = (_atomic(part, schema.child(name), f"{path}.{name}") for name, part in applied.items())
     return next((one for one in found if one), "")
-
-
-def _plain(value: Any) -> Any:
-    """As JSON."""
-    if isinstance(value, Struct):
-        return {name: _plain(part) for name, part in value.fields.items()}
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, str | int | float):
-        return value
-    raise Unevaluated("type mismatch: the value cannot be written as JSON")

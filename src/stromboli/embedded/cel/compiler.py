@@ -99,8 +99,8 @@ class Compiler:
     def _index(self, node: Index) -> Code:
         operand, index = self.code(node.operand), self.code(node.index)
         if node.optional:
-            return lambda frame: optional_item(operand(frame), index(frame))
-        return lambda frame: item_of(operand(frame), index(frame))
+            return lambda frame: optional_item(operand(frame), index(frame), frame[BUDGET])
+        return lambda frame: item_of(operand(frame), index(frame), frame[BUDGET])
 
     # -- logic --------------------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class Compiler:
         def make(frame: Frame) -> dict[Any, Any]:
             made: dict[Any, Any] = {}
             for key, value, optional in entries:
-                at, found = key_of(key(frame)), value(frame)
+                at, found = key_of(key(frame), frame[BUDGET]), value(frame)
                 if at in made:
                     raise CelError(f"duplicate key in map literal: {at}")
                 if not optional:

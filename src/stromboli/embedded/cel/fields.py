@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .values import NOTHING, CelError, Maybe, no_such_overload
+from .values import NOTHING, Budget, CelError, Maybe, no_such_overload
 
 
 class Lazy:
-    """Variables of a policy, each evaluated once, when it is first used."""
+    """Variables of a policy, each evaluated once, when it is first used. While one is evaluated it is not there, so one
+    that needs itself has no value."""
 
     def __init__(self, known: dict[str, Callable[[], Any]]) -> None:
         self._known = known
@@ -17,10 +18,13 @@ class Lazy:
 
     def get(self, name: str) -> Any:
         if name not in self._values:
-            found = self._known.get(name)
+            found = self._known.pop(name, None)
             if found is None:
                 raise CelError(f"no such key: {name}")
-            self._values[name] = found()
+            try:
+                self._values[name] = found()
+            finally:
+                self._known[name] = found
         return self._values[name]
 
 
@@ -58,8 +62,9 @@ def has_field(value: Any, name: str) -> bool:
     raise no_such_overload(value)
 
 
-def key_of(value: Any) -> Any:
+def key_of(value: Any, budget: Budget) -> Any:
     """A key of a map. For Python, true and 1 are one key."""
+    budget.compare(value)
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -67,31 +72,31 @@ def key_of(value: Any) -> Any:
     raise CelError(f"unsupported key type: {no_such_overload(value)}")
 
 
-def item_of(value: Any, index: Any) -> Any:
+def item_of(value: Any, index: Any, budget: Budget) -> Any:
     if isinstance(value, dict):
-        key = key_of(index)
+        key = key_of(index, budget)
         if key in value:
             return value[key]
         raise CelError(f"no such key: {index}")
     if isinstance(value, list):
-        at = key_of(index)
+        at = key_of(index, budget)
         if isinstance(at, int):
             if 0 <= at < len(value):
                 return value[at]
             raise CelError(f"index out of bounds: {at}")
     if isinstance(value, Maybe):
-        return optional_item(value, index)
+        return optional_item(value, index, budget)
     raise no_such_overload(value, index)
 
 
-def optional_item(value: Any, index: Any) -> Maybe:
+def optional_item(value: Any, index: Any, budget: Budget) -> Maybe:
     if isinstance(value, Maybe):
-        return optional_item(value.value, index) if value.is_given else NOTHING
+        return optional_item(value.value, index, budget) if value.is_given else NOTHING
     if isinstance(value, dict):
-        key = key_of(index)
+        key = key_of(index, budget)
         return Maybe(value[key]) if key in value else NOTHING
     if isinstance(value, list):
-        at = key_of(index)
+        at = key_of(index, budget)
         if isinstance(at, int):
             return Maybe(value[at]) if 0 <= at < len(value) else NOTHING
     raise no_such_overload(value, index)

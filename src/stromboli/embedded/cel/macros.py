@@ -165,6 +165,7 @@ def _transform_map_entry(compiler: Compiler, call: Call) -> Code:
             entries = value(frame)
             if not isinstance(entries, dict):
                 raise no_such_overload(entries)
+            frame[0].take(len(entries))
             for key, part in entries.items():
                 if key in made:
                     raise CelError(f"insert failed: key {key!r} already exists")

@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from .compiler import Compiler
-from .syntax import fields_of, names_in, parse
+from .syntax import fields_of, names_in, parse, size_of
 from .values import Budget, CelError, CompileError
 
+_LONGEST_KEPT: Final = 5_000  # characters: a compiled expression has two hundred bytes for each
 MOST_STEPS: Final = 1_000_000
 """Of one evaluation: less than a second."""
 
@@ -17,7 +18,7 @@ MOST_STEPS: Final = 1_000_000
 class Program:
     """`uses` says which of its variables an expression names."""
 
-    __slots__ = ("_code", "_size", "_tree", "_variables", "text", "uses")
+    __slots__ = ("_code", "_size", "_steps", "_tree", "_variables", "text", "uses")
 
     def __init__(self, text: str, variables: tuple[str, ...]) -> None:
         """Raises CompileError."""
@@ -26,6 +27,7 @@ class Program:
             tree = parse(text)
             compiler = Compiler(variables)
             self._code = compiler.code(tree)
+            self._steps = size_of(tree)
             self.uses = frozenset(names_in(tree)) & frozenset(variables)
             self._tree = tree
         except RecursionError:
@@ -45,6 +47,7 @@ class Program:
         frame[0] = own
         before = own.left
         try:
+            own.take(self._steps)
             return self._code(frame)
         except RecursionError:
             raise CelError("the expression is nested too deeply") from None
@@ -52,7 +55,11 @@ class Program:
             budget.left -= before - own.left
 
 
-@lru_cache(maxsize=4096)
 def compiled(text: str, variables: tuple[str, ...]) -> Program:
     """Raises CompileError."""
-    return Program(text, variables)
+    if len(text) > _LONGEST_KEPT:
+        return Program(text, variables)
+    return _kept(text, variables)
+
+
+_kept: Final = lru_cache(maxsize=512)(Program)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 LARGEST_INT: Final = 2**63 - 1
 SMALLEST_INT: Final = -(2**63)
+_SHORT: Final = 100  # characters that are compared in one step
 
 
 class CompileError(Exception):
@@ -30,8 +31,8 @@ class OverBudget(Exception):
 
 
 class Budget:
-    """How many steps are left. Loops and functions of long values take steps; what is written out does not, because
-    its length is limited."""
+    """How many steps are left. What is written out takes a step for each of its parts, each time that it is evaluated;
+    functions take more for long values, so that a step is never much longer than another."""
 
     __slots__ = ("left",)
 
@@ -42,6 +43,11 @@ class Budget:
         self.left -= steps
         if self.left < 0:
             raise OverBudget("the evaluation takes more steps than allowed")
+
+    def compare(self, value: Any, times: int = 1) -> None:
+        """Steps to compare a value with another, or to look it up: texts may be long, and their hashes equal."""
+        if isinstance(value, str | bytes) and len(value) > _SHORT:
+            self.take(times * (len(value) // _SHORT))
 
 
 class Maybe:
@@ -126,6 +132,7 @@ def is_number(value: Any) -> bool:
 def equal(one: Any, other: Any, budget: Budget) -> bool:
     kind = type(one)
     if kind is type(other) and kind in (str, int, bool):
+        budget.compare(one)
         return bool(one == other)
     if isinstance(one, list) and isinstance(other, list):
         return _equal_lists(one, other, budget)
@@ -137,6 +144,7 @@ def equal(one: Any, other: Any, budget: Budget) -> bool:
         return one.name == other.name and _equal_maps(dict(one.fields), dict(other.fields), budget)
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
+    budget.compare(one)
     return bool(one == other)
 
 
@@ -145,9 +153,9 @@ def _equal_lists(one: list[Any], other: list[Any], budget: Budget) -> bool:
     if len(one) != len(other):
         return False
     if isinstance(one, SetList) and isinstance(other, SetList):
-        return all(any(equal(item, of_other, budget) for of_other in other) for item in one)
+        return all(item_in(item, other, budget) for item in one)
     if isinstance(one, KeyedList) and isinstance(other, KeyedList):
-        return _equal_maps(by_keys(one), by_keys(other), budget)
+        return _equal_maps(by_keys(one, budget), by_keys(other, budget), budget)
     return all(equal(item, of_other, budget) for item, of_other in zip(one, other, strict=True))
 
 
@@ -158,15 +166,27 @@ def _equal_maps(one: dict[Any, Any], other: dict[Any, Any], budget: Budget) -> b
     return all(key in other and equal(part, other[key], budget) for key, part in one.items())
 
 
-def by_keys(items: KeyedList) -> dict[Any, Any]:
-    return {repr([item.get(key) for key in items.keys]): item for item in items if isinstance(item, dict)}
+def item_in(wanted: Any, items: list[Any], budget: Budget) -> bool:
+    budget.take(1 + len(items))
+    return any(equal(wanted, item, budget) for item in items)
+
+
+def by_keys(items: KeyedList, budget: Budget) -> dict[Any, Any]:
+    made = {}
+    for item in items:
+        if isinstance(item, dict):
+            key = repr([item.get(key) for key in items.keys])
+            budget.take(1 + len(key) // 10)
+            made[key] = item
+    return made
 
 
 # -- order -------------------------------------------------------------------------------------------------------------
 
 
-def less(one: Any, other: Any) -> bool:
+def less(one: Any, other: Any, budget: Budget) -> bool:
     """Raises CelError for what has no order."""
+    budget.compare(one)
     if is_number(one) and is_number(other):
         return bool(one < other)
     if type(one) is type(other) and isinstance(one, str | bytes | bool | Duration | Timestamp):
@@ -180,8 +200,9 @@ def compared(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any, Budget], b
     def operator(one: Any, other: Any, budget: Budget) -> bool:
         kind = type(one)
         if kind is type(other) and kind in (int, str):
+            budget.compare(one)
             return test(one, other)
-        less(one, other)  # whether they have an order at all
+        less(one, other, budget)  # whether they have an order at all
         return test(one, other)
 
     return operator

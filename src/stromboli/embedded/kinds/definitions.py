@@ -15,6 +15,7 @@ from stromboli.embedded.schema.field_errors import invalid, required
 
 from . import durations
 from .custom import CustomStrategy
+from .policies import too_long
 from .strategy import AGE, NAME, Column, Context, Object, ResourceType, ScalePaths, Strategy, dig
 
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
@@ -63,6 +64,8 @@ class DefinitionStrategy(Strategy):
         for field in ("plural", "singular"):
             if problem := names.label(defined.get(field, "")):
                 errors.append(invalid(f"spec.names.{field}", defined.get(field, ""), problem))
+        if problem := too_long(spec.get("versions")):
+            return [*errors, invalid("spec.versions", "", problem)]
         return errors + _version_errors(spec)
 
     def validate_update(self, obj: Object, old: Object) -> list[FieldError]:

@@ -19,6 +19,23 @@ ACTIONS: Final = ("Deny", "Warn", "Audit")
 OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _REQUEST: Final = ("object", "oldObject", "request")
 _MOST_CONDITIONS: Final = 64
+_LONGEST: Final = 200_000  # characters of all expressions of an object, which are compiled while others wait
+_EXPRESSIONS: Final = ("expression", "messageExpression", "valueExpression", "rule")
+
+
+def too_long(value: Any) -> str:
+    """What is wrong with a policy or a schema that has too many characters in its expressions."""
+    length = _length(value)
+    return f"its expressions have {length} characters in all, and may have {_LONGEST} here" if length > _LONGEST else ""
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(_length(item) for item in value)
+    if not isinstance(value, dict):
+        return 0
+    texts = (value.get(field) for field in _EXPRESSIONS)
+    return sum(len(text) for text in texts if isinstance(text, str)) + sum(_length(part) for part in value.values())
 
 
 def condition_variables(spec: Object) -> tuple[str, ...]:
@@ -34,6 +51,8 @@ def variables(spec: Object) -> tuple[str, ...]:
 class _PolicyStrategy(Strategy):
     def validate(self, obj: Object) -> list[FieldError]:
         spec = obj.get("spec") or {}
+        if problem := too_long(spec):
+            return [invalid("spec", "", problem)]
         constraints = spec.get("matchConstraints") or {}
         errors = _rule_errors(constraints, "spec.matchConstraints")
         if not constraints.get("resourceRules"):

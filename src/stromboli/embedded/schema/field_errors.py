@@ -6,6 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+MOST_ERRORS: Final = 100
+"""Of one request. A body can have a million mistakes, and nobody reads more."""
+
 _REASONS: Final = {
     "FieldValueRequired": "Required value",
     "FieldValueInvalid": "Invalid value",

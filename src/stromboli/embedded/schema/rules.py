@@ -30,7 +30,7 @@ from stromboli.embedded.cel import (
     span_of,
 )
 
-from .field_errors import FieldError, duplicate, forbidden, invalid, required
+from .field_errors import MOST_ERRORS, FieldError, duplicate, forbidden, invalid, required
 from .schema import Json, Schema
 
 MOST_STEPS: Final = 3_000_000
@@ -229,30 +229,42 @@ class _Judge:
         self._is_over = False
 
     def walk(self, value: Json, old: Json | None, schema: Schema, path: str) -> None:
-        if value is None or not has_rules(schema):
+        if value is None or self._is_over or not has_rules(schema):
             return
         for rule in schema.rules:
             if not self._is_over:
                 self._judge(rule, value, old, schema, path)
         if isinstance(value, dict):
-            was = old if isinstance(old, dict) else {}
-            for name, part in schema.properties.items():
-                at = escaped(name)
-                if at in value and name != "metadata":
-                    self.walk(value[at], was.get(at), part, f"{path}.{name}" if path else name)
-            if schema.values is not None and has_rules(schema.values):
-                for key, item in value.items():
-                    if key not in schema.properties:
-                        self.walk(item, was.get(key), schema.values, f"{path}[{key}]")
-        elif isinstance(value, list) and schema.items is not None:
+            self._walk_object(value, old if isinstance(old, dict) else {}, schema, path)
+        elif isinstance(value, list) and schema.items is not None and has_rules(schema.items):
             known = _by_keys(old, schema)
             for index, item in enumerate(value):
                 was_item = known.get(_key_of(item, schema)) if known else None
                 self.walk(item, was_item, schema.items, f"{path}[{index}]")
 
+    def _walk_object(self, value: dict[str, Json], was: dict[str, Json], schema: Schema, path: str) -> None:
+        for name, part in schema.properties.items():
+            at = escaped(name)
+            if at in value and name != "metadata":
+                self.walk(value[at], was.get(at), part, f"{path}.{name}" if path else name)
+        if schema.values is not None and has_rules(schema.values):
+            for key, item in value.items():
+                if key not in schema.properties:
+                    self.walk(item, was.get(key), schema.values, f"{path}[{key}]")
+
     def _judge(self, rule: Rule, value: Json, old: Json | None, schema: Schema, path: str) -> None:
+        try:
+            self._budget.take(1)
+            self._evaluate(rule, value, old, schema, path)
+        except OverBudget as error:
+            self._is_over = True
+            problem = f"{error}: no further validation rules will be run due to call cost exceeds limit for rule"
+            self.errors.append(invalid(path or "<nil>", schema.type, f"{problem}: {rule.text.strip()}"))
+
+    def _evaluate(self, rule: Rule, value: Json, old: Json | None, schema: Schema, path: str) -> None:
+        """Raises OverBudget."""
         if rule.program is None:
-            self.errors.append(invalid(path or "<nil>", schema.type, f"rule compile error: {rule.problem}"))
+            self._refuse(invalid(path or "<nil>", schema.type, f"rule compile error: {rule.problem}"))
             return
         if rule.is_about_changes and old is None and not rule.optional_old:
             return
@@ -261,19 +273,16 @@ class _Judge:
         try:
             if rule.program.value(variables, self._budget) is True:
                 return
-        except CelError as error:
-            self._refuse(
-                rule, schema.type, value, old, path or "<nil>", f"{error} evaluating rule: {rule.text.strip()}"
-            )
-            return
-        except OverBudget as error:
-            self._is_over = True
-            problem = f"{error}: no further validation rules will be run due to call cost exceeds limit for rule"
-            self.errors.append(invalid(path or "<nil>", schema.type, f"{problem}: {rule.text.strip()}"))
-            return
-        at = rule.field if not path else path + (rule.field if rule.field[:1] in ("", "[") else f".{rule.field}")
-        shown = None if schema.type in ("object", "array") else value
-        self._refuse(rule, shown, value, old, at or "<nil>", self._sentence(rule, variables))
+            at = rule.field if not path else path + (rule.field if rule.field[:1] in ("", "[") else f".{rule.field}")
+            shown = None if schema.type in ("object", "array") else value
+            error = _error(rule.reason, at or "<nil>", shown, self._sentence(rule, variables))
+        except CelError as problem:
+            text = f"{problem} evaluating rule: {rule.text.strip()}"
+            error = _error(rule.reason, path or "<nil>", schema.type, text)
+        if old is not None and not rule.is_about_changes and equal(value, old, self._budget):
+            self._warn(str(error))
+        else:
+            self._refuse(error)
 
     def _sentence(self, rule: Rule, variables: dict[str, Any]) -> str:
         try:
@@ -283,12 +292,13 @@ class _Judge:
         text = said.strip() if isinstance(said, str) else ""
         return text if text and "\n" not in text and len(text) <= _LONGEST_MESSAGE else rule.message
 
-    def _refuse(self, rule: Rule, shown: Any, value: Json, old: Json | None, field: str, sentence: str) -> None:
-        error = _error(rule.reason, field, shown, sentence)
-        if old is not None and not rule.is_about_changes and equal(value, old, Budget(MOST_STEPS)):
-            self.warnings.append(str(error))
-        else:
-            self.errors.append(error)
+    def _refuse(self, error: FieldError) -> None:
+        self.errors.append(error)
+        self._is_over = len(self.errors) >= MOST_ERRORS
+
+    def _warn(self, text: str) -> None:
+        if len(self.warnings) < MOST_ERRORS:
+            self.warnings.append(text)
 
 
 def _error(reason: str, field: str, shown: Any, sentence: str) -> FieldError:

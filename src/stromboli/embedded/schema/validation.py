@@ -12,7 +12,7 @@ from typing import Any, Final
 from stromboli.api.validation.patterns import TooCostly, pattern
 
 from .custom import custom_schema
-from .field_errors import FieldError, duplicate, invalid, not_supported, required, type_invalid
+from .field_errors import MOST_ERRORS, FieldError, duplicate, invalid, not_supported, required, type_invalid
 from .schema import Json, Schema
 
 _DEEPEST: Final = 100
@@ -26,6 +26,8 @@ def validate_builtin(value: Json, schema: Schema, path: str = "") -> list[FieldE
 
 
 def _builtin(value: Json, schema: Schema, path: str, errors: list[FieldError]) -> None:
+    if len(errors) >= MOST_ERRORS:
+        return
     if isinstance(value, dict):
         _builtin_object(value, schema, path, errors)
     elif isinstance(value, list):
@@ -62,6 +64,8 @@ def validate_custom(value: Json, schema: Schema, path: str = "") -> list[FieldEr
 
 
 def _custom(value: Json, schema: Schema, path: str, errors: list[FieldError], depth: int) -> None:
+    if len(errors) >= MOST_ERRORS:
+        return
     if depth > _DEEPEST:
         errors.append(invalid(path, "...", "is nested too deeply"))
         return
@@ -203,6 +207,8 @@ def _unique(items: list[Json], schema: Schema, path: str, errors: list[FieldErro
         return
     seen = set()
     for index, item in enumerate(items):
+        if len(errors) >= MOST_ERRORS:
+            return
         identity = repr([item.get(key) for key in schema.keys] if schema.keys and isinstance(item, dict) else item)
         if identity in seen:
             errors.append(duplicate(f"{path}[{index}]", item))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stromboli import plain_json
 from stromboli.api.timestamps import format_timestamp
 from stromboli.embedded import names
 from stromboli.embedded.admission import Admission, Review
@@ -27,8 +28,9 @@ from stromboli.embedded.schema import (
 )
 from stromboli.embedded.schema.field_errors import forbidden as field_forbidden
 from stromboli.embedded.schema.field_errors import invalid as field_invalid
-from stromboli.embedded.status import already_exists, bad_request, conflict, forbidden, invalid, not_found
+from stromboli.embedded.status import already_exists, bad_request, conflict, forbidden, invalid, not_found, too_large
 from stromboli.embedded.store import ObjectKey, Record, Store
+from stromboli.listeners import API_LIMITS
 
 from .options import WriteOptions
 from .routes import Route
@@ -159,6 +161,11 @@ class Writer:
             return value
 
         def reread(changed: Object) -> Object:
+            # A policy may add to what it added before, each time that an object is written.
+            if plain_json.is_too_deep(changed):
+                raise _unreadable(route.type, f"it is nested more than {plain_json.DEEPEST} levels deep")
+            if len(msgspec.json.encode(changed)) > API_LIMITS.body_bytes:
+                raise too_large(API_LIMITS.body_bytes)
             unknown: list[str] = []
             try:
                 made = self.decode(route.type, changed, unknown)
@@ -171,7 +178,17 @@ class Writer:
             return made
 
         operation = "CREATE" if old is None else "UPDATE"
-        return self._admission.mutate(_review(operation, route, options, value, old), reread)
+        given = value["metadata"]
+        value = self._admission.mutate(_review(operation, route, options, value, old), reread)
+        metadata = value["metadata"]
+        for field in ("name", "namespace"):
+            if metadata.get(field) != given.get(field):
+                raise bad_request(f"a policy must not change the {field} of an object")
+        for field in (*_KEPT, "resourceVersion"):
+            metadata.pop(field, None)
+            if field in given:
+                metadata[field] = given[field]
+        return value
 
     def _set_names(self, route: Route, metadata: Object) -> None:
         given = metadata.get("namespace", "")

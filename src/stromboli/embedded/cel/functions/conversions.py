@@ -23,7 +23,7 @@ from .function import Function, Functions
 from .times import shown_duration, shown_timestamp
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
-_DOUBLE: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?|[+-]?[iI]nf|[nN]a[nN]")
+_DOUBLE: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?|[+-]?[iI]nf|[nN]a[nN]")
 
 
 def _int(budget: Budget, value: Any) -> int:
@@ -47,9 +47,10 @@ def _int(budget: Budget, value: Any) -> int:
 def _double(budget: Budget, value: Any) -> float:
     if isinstance(value, float) or type(value) is int:
         return float(value)
-    if isinstance(value, str) and _DOUBLE.fullmatch(value):
-        return float(value)
     if isinstance(value, str):
+        budget.take(len(value))
+        if _DOUBLE.fullmatch(value):
+            return float(value)
         raise CelError(f"type conversion error from 'string' to 'double': {value[:50]!r}")
     raise no_such_overload(value)
 

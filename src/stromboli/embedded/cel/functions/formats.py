@@ -40,9 +40,11 @@ def check_format(arguments: Sequence[Node]) -> None:
 def formatted(budget: Budget, text: Any, given: Any) -> str:
     want(str, text)
     want(list, given)
+    budget.take(len(text) // 10)
     values = iter(given)
 
     def one(found: re.Match[str]) -> str:
+        budget.take(1)
         if found[0] == "%%":
             return "%"
         kind = found[2] or ""
@@ -54,7 +56,7 @@ def formatted(budget: Budget, text: Any, given: Any) -> str:
         except StopIteration:
             raise CelError("index out of range: there are more clauses than values") from None
         written = clause(budget, value, int(found[1] or 6))
-        budget.take(len(written) // 10)
+        budget.take(len(written) // 10)  # of what is in lists and maps, before that: it may be there many times
         return written
 
     return _CLAUSE.sub(one, text)
@@ -77,6 +79,7 @@ def _shown(budget: Budget, value: Any) -> str:
 
 def _nested(budget: Budget, value: Any) -> str:
     if isinstance(value, str):
+        budget.take(1 + len(value) // 10)
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, bytes):
         return f"b{json.dumps(string(budget, value), ensure_ascii=False)}"

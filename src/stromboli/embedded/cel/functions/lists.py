@@ -27,7 +27,7 @@ _MOST_ITEMS: Final = 1_000_000
 def _is_sorted(budget: Budget, items: Any) -> bool:
     want(list, items)
     budget.take(len(items))
-    return not any(less(after, before) for before, after in pairwise(items))
+    return not any(less(after, before, budget) for before, after in pairwise(items))
 
 
 def _sum(budget: Budget, items: Any) -> Any:
@@ -51,7 +51,7 @@ def _extreme(word: str, *, is_least: bool) -> Any:
             raise CelError(f"{word} called on empty list")
         best = items[0]
         for item in items:
-            if less(item, best) if is_least else less(best, item):
+            if less(item, best, budget) if is_least else less(best, item, budget):
                 best = item
         return best
 
@@ -108,11 +108,13 @@ def _distinct(budget: Budget, items: Any) -> list[Any]:
 
 def _sort(budget: Budget, items: Any) -> list[Any]:
     want(list, items)
-    budget.take(len(items) * max(len(items).bit_length(), 1))
+    rounds = max(len(items).bit_length(), 1)
+    budget.take(len(items) * rounds)
     for item in items:
         if type(item) is not type(items[0]):
             raise no_such_overload(items[0], item)
-        less(item, items[0])
+        less(item, items[0], budget)
+        budget.compare(item, rounds)
     return sorted(items)
 
 

@@ -18,6 +18,7 @@ from stromboli.embedded.cel.values import (
     checked_int,
     compared,
     equal,
+    item_in,
     no_such_overload,
 )
 
@@ -52,9 +53,9 @@ def _add(budget: Budget, one: Any, other: Any) -> Any:
 
 def _joined(one: list[Any], other: list[Any], budget: Budget) -> list[Any]:
     if isinstance(one, SetList):
-        return SetList([*one, *(item for item in other if not any(equal(item, known, budget) for known in one))])
+        return SetList([*one, *(item for item in other if not item_in(item, one, budget))])
     if isinstance(one, KeyedList):
-        made = KeyedList((by_keys(one) | by_keys(_keyed(other, one))).values())
+        made = KeyedList((by_keys(one, budget) | by_keys(_keyed(other, one), budget)).values())
         made.keys = one.keys
         return made
     return one + other
@@ -133,13 +134,10 @@ def _not(budget: Budget, one: Any) -> bool:
 
 def _in(budget: Budget, one: Any, other: Any) -> bool:
     if isinstance(other, list):
-        budget.take(len(other))
-        return any(equal(one, item, budget) for item in other)
+        return item_in(one, other, budget)
     if isinstance(other, dict):
-        if isinstance(one, str):
-            return one in other
         try:
-            return key_of(one) in other
+            return key_of(one, budget) in other
         except CelError:
             return False
     raise no_such_overload(one, other)

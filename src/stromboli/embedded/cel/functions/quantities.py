@@ -17,6 +17,8 @@ _WRITTEN: Final = re.compile(
 _POWERS: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LONGEST: Final = 1000
 _NANO: Final = 10**9
+_READ: Final = 10  # steps for fractions, which are slow
+_CALCULATE: Final = 5
 
 
 def _read(text: str) -> Quantity | None:
@@ -39,6 +41,7 @@ def _read(text: str) -> Quantity | None:
 
 def _quantity(budget: Budget, text: Any) -> Quantity:
     want(str, text)
+    budget.take(_READ + len(text) // 10)
     found = _read(text)
     if found is None:
         raise CelError(
@@ -50,6 +53,7 @@ def _quantity(budget: Budget, text: Any) -> Quantity:
 
 def _is_quantity(budget: Budget, text: Any) -> bool:
     want(str, text)
+    budget.take(_READ + len(text) // 10)
     return _read(text) is not None
 
 
@@ -66,12 +70,14 @@ def _as_integer(budget: Budget, one: Any) -> int:
 
 def _compare_to(budget: Budget, one: Any, other: Any) -> int:
     want(Quantity, one, other)
+    budget.take(_CALCULATE)
     return int(one.value > other.value) - int(one.value < other.value)
 
 
 def _sum(sign: int) -> Any:
     def body(budget: Budget, one: Any, other: Any) -> Quantity:
         want(Quantity, one)
+        budget.take(_CALCULATE)
         if type(other) is int:
             return Quantity(one.value + sign * other)
         if not isinstance(other, Quantity):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
-from stromboli.api.validation.patterns import Pattern, TooCostly
+from stromboli.api.validation.patterns import MOST_INSTRUCTIONS, Pattern, TooCostly
 from stromboli.embedded.cel.syntax import Literal, Node
 from stromboli.embedded.cel.values import Budget, CelError, CompileError
 
@@ -22,7 +21,9 @@ _ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)
 _ASCII_UPPER: Final = {code + 32: code for code in range(ord("A"), ord("Z") + 1)}
 _ESCAPED: Final = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
                    "\\": "\\\\", '"': '\\"'}  # fmt: skip
-_pattern: Final = lru_cache(maxsize=512)(Pattern)
+_patterns: Final[dict[str, Pattern]] = {}
+_MOST_PATTERNS: Final = 512
+_INSTRUCTION: Final = 10  # steps to make one of a pattern
 
 
 def _text(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,11 +37,28 @@ def _text(body: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+def _pattern(text: str, budget: Budget) -> Pattern:
+    """Raises ValueError. Those that expressions write out are made with them; others come from texts that are computed,
+    and each may be a new one."""
+    found = _patterns.get(text)
+    if found is None:
+        try:
+            found = Pattern(text)
+        except ValueError:
+            budget.take(_INSTRUCTION * MOST_INSTRUCTIONS)
+            raise
+        budget.take(_INSTRUCTION * found.size)
+        if len(_patterns) >= _MOST_PATTERNS:
+            _patterns.clear()
+        _patterns[text] = found
+    return found
+
+
 def _matches(budget: Budget, text: Any, pattern: Any) -> bool:
     want(str, text, pattern)
     budget.take(len(text))
     try:
-        return _pattern(pattern).found_in(text)
+        return _pattern(pattern, budget).found_in(text, budget.take)
     except ValueError as error:
         raise CelError(f"error parsing regexp: {error}") from None
     except TooCostly:
@@ -51,7 +69,7 @@ def _check_pattern(arguments: Sequence[Node]) -> None:
     pattern = arguments[1]
     if isinstance(pattern, Literal) and isinstance(pattern.value, str):
         try:
-            _pattern(pattern.value)
+            _pattern(pattern.value, Budget(_INSTRUCTION * MOST_INSTRUCTIONS))
         except ValueError as error:
             raise CompileError(f"the pattern {pattern.value[:200]!r} cannot be matched here: {error}") from None
 

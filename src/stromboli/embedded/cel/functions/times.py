@@ -19,6 +19,7 @@ _TIME: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 _OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
+_ZONE: Final = 50  # steps to look for a zone in the files of the system
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -27,6 +28,7 @@ def duration(budget: Budget, value: Any) -> Duration:
     if isinstance(value, Duration):
         return value
     want(str, value)
+    budget.take(len(value))
     rest, sign = (value[1:], -1) if value.startswith("-") else (value.removeprefix("+"), 1)
     total, at = 0, 0
     while at < len(rest) and (found := _PART.match(rest, at)):
@@ -52,6 +54,7 @@ def timestamp(budget: Budget, value: Any) -> Timestamp:
     if type(value) is int:
         return Timestamp(checked_int(value * _SECOND))
     want(str, value)
+    budget.take(len(value))
     found = _TIME.fullmatch(value)
     try:
         if found is not None:
@@ -101,7 +104,10 @@ def _getter(of_time: Callable[[datetime], int], unit: int = 0) -> Function:
             return whole if value.nanoseconds >= 0 else -whole
         if not isinstance(value, Timestamp) or not isinstance(zone, str | None):
             raise no_such_overload(value, *([] if zone is None else [zone]))
-        return of_time(_moment(value, UTC if zone is None else _zone(zone)))
+        if zone is None:
+            return of_time(_moment(value, UTC))
+        budget.take(_ZONE)
+        return of_time(_moment(value, _zone(zone)))
 
     return Function(body, (0, 1))
 
@@ -115,12 +121,12 @@ def _milliseconds(budget: Budget, value: Any, zone: Any = None) -> int:
 
 def moment_of(text: str) -> Timestamp:
     """Raises CelError."""
-    return timestamp(Budget(0), text)
+    return timestamp(Budget(len(text)), text)
 
 
 def span_of(text: str) -> Duration:
     """Raises CelError."""
-    return duration(Budget(0), text)
+    return duration(Budget(len(text)), text)
 
 
 FUNCTIONS: Final[Functions] = {
