@@ -331,26 +331,49 @@ def test_a_server_that_restarts(authority: Authority) -> None:
 # Callers that do not wait
 
 
-def slow_first(delay: float) -> Play:
-    """The first response is late, and every response says which request it is for."""
+def first_when(released: asyncio.Event) -> Play:
+    """The response to /first is late, and every response says which request it is for."""
 
     async def play(received: Received, writer: asyncio.StreamWriter) -> bool:
         if received.target == "/first":
-            await asyncio.sleep(delay)
+            await released.wait()
         writer.write(answer(received.target.encode()))
         return True
 
     return play
 
 
-def test_a_late_response_is_nobodys(authority: Authority) -> None:
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """From now on time passes for the event loop when the test says so, however slow the machine is."""
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+
+    def let_pass(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(loop, "time", lambda: now)
+    return let_pass
+
+
+async def arrived(server: ScriptedServer, requests: int) -> None:
+    while len(server.received) < requests:
+        await asyncio.sleep(0)
+
+
+def test_a_late_response_is_nobodys(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        async with ScriptedServer(authority, slow_first(0.4)) as server, server.client(timeout=0.2) as client:
-            failure = await failure_of(client, path="/first")
+        released = asyncio.Event()
+        async with ScriptedServer(authority, first_when(released)) as server, server.client(timeout=0.2) as client:
+            let_pass = stopped_clock(monkeypatch)
+            first = asyncio.create_task(failure_of(client, path="/first"))
+            await arrived(server, 1)
+            let_pass(0.3)
+            failure = await first
             assert (failure.status, failure.reason) == (0, "Timeout")
             for _ in range(3):
                 assert await client.request("POST", "/second", body=b"{}") == b"/second"
-                await asyncio.sleep(0.1)
+                released.set()
             assert server.targets().count("/first") == 1
 
     asyncio.run(run())
@@ -358,46 +381,67 @@ def test_a_late_response_is_nobodys(authority: Authority) -> None:
 
 def test_a_cancelled_request_is_nobodys(authority: Authority) -> None:
     async def run() -> None:
-        async with ScriptedServer(authority, slow_first(0.1)) as server, server.client() as client:
+        released = asyncio.Event()
+        async with ScriptedServer(authority, first_when(released)) as server, server.client() as client:
             await client.request("POST", "/zeroth", body=b"{}")
             first = asyncio.create_task(client.request("POST", "/first", body=b"{}"))
-            async with asyncio.timeout(10):
-                while len(server.received) < 2:
-                    await asyncio.sleep(0.01)
+            await arrived(server, 2)
             first.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await first
             for _ in range(3):
                 assert await client.request("POST", "/second", body=b"{}") == b"/second"
-                await asyncio.sleep(0.1)
+                released.set()
             assert server.connections == 2
 
     asyncio.run(run())
 
 
-def test_every_request_has_its_own_deadline(authority: Authority) -> None:
+def test_every_request_has_its_own_deadline(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     """The timer of a connection outlives the request that it was set for."""
 
     async def send(client: Client, path: str, timeout: float) -> bytes:
         return await client._transport.send("POST", path, body=b"{}", timeout=timeout)
 
     async def run() -> None:
-        async with ScriptedServer(authority, slow_first(0.3)) as server, server.client(connections=1) as client:
+        released = asyncio.Event()
+        async with ScriptedServer(authority, first_when(released)) as server, server.client(connections=1) as client:
+            let_pass = stopped_clock(monkeypatch)
             assert await send(client, "/zeroth", 0.1) == b"/zeroth"
-            assert await send(client, "/first", 30.0) == b"/first", "not the deadline of the request before"
+            first = asyncio.create_task(send(client, "/first", 30.0))
+            await arrived(server, 2)
+            let_pass(0.3)
+            await asyncio.sleep(0)
+            released.set()
+            assert await first == b"/first", "not the deadline of the request before"
+            released.clear()
+            again = asyncio.create_task(send(client, "/first", 0.1))
+            await arrived(server, 3)
+            let_pass(0.2)  # although the timer was set for later
             with pytest.raises(Failure, match="did not answer in time"):
-                await send(client, "/first", 0.1)  # although the timer was set for later
+                await again
             assert server.connections == 1
 
     asyncio.run(run())
 
 
-def test_a_timer_that_was_set_for_an_earlier_request_does_not_end_the_deadlines(authority: Authority) -> None:
+def test_a_timer_that_was_set_for_an_earlier_request_does_not_end_the_deadlines(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def run() -> None:
-        async with ScriptedServer(authority, slow_first(1.5)) as server, server.client(connections=1) as client:
+        released = asyncio.Event()
+        async with ScriptedServer(authority, first_when(released)) as server, server.client(connections=1) as client:
+            let_pass = stopped_clock(monkeypatch)
             await client._transport.send("POST", "/zeroth", body=b"{}", timeout=0.1)
+            first = asyncio.create_task(client._transport.send("POST", "/first", body=b"{}", timeout=0.3))
+            await arrived(server, 2)
+            let_pass(0.2)  # what fires now is the timer of the request before
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert not first.done()
+            let_pass(0.2)
             with pytest.raises(Failure, match="did not answer in time"):
-                await client._transport.send("POST", "/first", body=b"{}", timeout=0.3)
+                await first
             assert server.connections == 1
 
     asyncio.run(run())
@@ -485,7 +529,7 @@ def test_a_server_without_tls_cannot_be_connected_to(authority: Authority, monke
 
 def test_a_closed_client_has_no_connections(authority: Authority) -> None:
     async def run() -> None:
-        async with ScriptedServer(authority, slow_first(60.0)) as server:
+        async with ScriptedServer(authority, first_when(asyncio.Event())) as server:
             async with server.client() as client:
                 await client.request("POST", "/second", body=b"{}")
                 waiting = asyncio.create_task(failure_of(client, path="/first"))

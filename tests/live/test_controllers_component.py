@@ -45,7 +45,7 @@ class Scene:
     async def stop(self) -> None:
         assert self._task is not None
         self._stop.set()
-        await asyncio.wait_for(self._task, 10)
+        await asyncio.wait_for(self._task, 60)
         self._task = None
 
     async def kill(self) -> None:
@@ -54,10 +54,10 @@ class Scene:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def until(self, check: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not check():
             assert self._task is None or not self._task.done(), self._task
-            assert time.monotonic() < deadline, "not so within 20 seconds"
+            assert time.monotonic() < deadline, "not so within a minute"
             await asyncio.sleep(0.01)
 
     # What is on the server
