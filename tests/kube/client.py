@@ -118,7 +118,7 @@ def _refusal(status: int, body: bytes) -> Refused:
         return Refused(status, http.client.responses.get(status, ""), body.decode(errors="replace").strip())
 
 
-def eventually(check: Callable[[], Answer], timeout: float = 30, every: float = 0.1) -> Answer:
+def eventually(check: Callable[[], Answer], timeout: float = 120, every: float = 0.1) -> Answer:
     """What `check` answers, as soon as that is something true; an assertion that fails in it is asked again."""
     deadline = time.monotonic() + timeout
     while True:

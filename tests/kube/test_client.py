@@ -329,4 +329,4 @@ def test_a_server_that_hangs_is_a_timeout(api_server: ApiServer, kubeconfig: Pat
         assert (failure.status, failure.message) == (0, f"{api_server.url} did not answer in time")
         assert (await client.get(NAMESPACES, "default")).metadata.name == "default"
 
-    tell(kubeconfig, story, timeout=1.0)
+    tell(kubeconfig, story, timeout=5.0)
