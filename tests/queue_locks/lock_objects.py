@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from builders import group, pod
+from builders import group, hyper_node, pod
 from stromboli.api import (
     Guarantee,
+    HyperNode,
     KObject,
     Node,
     ObjectMeta,
@@ -47,7 +48,7 @@ class Setting:
         self.rules = LockRules(Fraction(percent))
         self.notices: list[tuple[str, str]] = []  # (queue, reason)
         self._pods: dict[str, Pod] = {}
-        self._more: list[Pod | Reservation] = []
+        self._more: list[Pod | Reservation | HyperNode] = []
 
     def list(self, kind: type[T]) -> Iterable[T]:
         everything: list[KObject] = [
@@ -102,6 +103,10 @@ class Setting:
             mine.append(used[queue])
             idle.append((size[0] - used["q1"][0] - used["q2"][0], size[1] - used["q1"][1] - used["q2"][1]))
         return sizes, mine, idle
+
+    def rack(self, name: str, *nodes: int) -> None:
+        members = [self.nodes[row].metadata.name for row in nodes]
+        self._more.append(hyper_node(name, 1, nodes=members))
 
     def nominate(self, node: str, *, queue: str) -> None:
         waiting = pod(f"default/to-{node}", cpu=1, group=f"of-{queue}")

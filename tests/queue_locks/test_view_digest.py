@@ -26,6 +26,7 @@ CHANGED: dict[str, Any] = {
     "promised": {1: {"lab"}},
     "set_aside": {0: {"lab", "clinic"}},
     "held": [(0, "lab", np.array([2.0]))],
+    "domains": np.array([[True, True]]),
 }
 
 
@@ -46,6 +47,7 @@ def view() -> ClusterView:
         promised={0: {"lab"}},
         set_aside={0: {"lab"}},
         held=[(0, "lab", np.array([1.0]))],
+        domains=np.array([[True, False]]),
     )
 
 

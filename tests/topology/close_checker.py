@@ -219,8 +219,11 @@ class Judge:
         for wanted in (waiting, group.least):
             tiers = [one.tier for one in tree if places(one.nodes) >= wanted]
             if tiers:
-                nodes = {pod.node for pod in started}
-                chosen = min((one.tier for one in tree if nodes <= one.nodes), default=99)
+                # Pods of a soft group for which its domain has no room go anywhere.
+                inside = len(started) if group.hard else wanted
+                chosen = min(
+                    (one.tier for one in tree if sum(pod.node in one.nodes for pod in started) >= inside), default=99
+                )
                 self.judged["choices of a tier"] += 1
                 if chosen > min(tiers):
                     self.fail(time, f"{group.name} starts in tier {chosen}, and tier {min(tiers)} has room")

@@ -78,8 +78,10 @@ def _move_node(world: CloseWorld, dice: Random, racks: list[DomainFact]) -> None
             if rack is not old
             and [one for one in world.domains if one.tier > 1 and rack.nodes <= one.nodes] == above
         ]  # fmt: skip
-        if others:
-            world.moved = (dice.randint(8, 24), dice.choice(sorted(old.nodes)), old.name, dice.choice(others).name)
+        at = dice.randint(8, 24)
+        there = sorted(node.name for node in world.nodes if node.name in old.nodes and node.exists(at))
+        if others and there:
+            world.moved = (at, dice.choice(there), old.name, dice.choice(others).name)
             return
 
 

@@ -89,7 +89,7 @@ class QueueLocks:
         if not any(_concerns(queue, rules) for queue in queues):
             return self._not_in_vain(tell_quotas(queues, now), queues)
         self._is_used = True
-        view = self._reader.read(objects)
+        view = self._reader.read(objects, rules.topology_keys)
         is_round = self._is_round(now)
         self._seen_now = view.digest()
         if is_round:

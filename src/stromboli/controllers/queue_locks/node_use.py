@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from stromboli.api import Node, Pod, PodGroup, Queue, Reservation, group_name_of, key, names
+from stromboli.api import HyperNode, Node, Pod, PodGroup, Queue, Reservation, group_name_of, key, names
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, amounts
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
@@ -21,7 +21,9 @@ from stromboli.cluster.queue_guarantees import guaranteed_amounts, never_drains
 from stromboli.controllers.changes import Objects
 from stromboli.controllers.pod_owners import is_finished, is_terminating
 
+from .known_domains import KnownDomains
 from .score import Amounts
+from .whole_domains import Domains
 
 Flags = npt.NDArray[np.bool_]
 
@@ -42,6 +44,7 @@ class ClusterView:
     movable: dict[int, dict[str, int]] = field(default_factory=dict)  # by node: the number of other pods of each queue
     promised: dict[int, set[str]] = field(default_factory=dict)  # by node: queues with nominations or migrations there
     set_aside: dict[int, set[str]] = field(default_factory=dict)  # by node: queues with starving jobs it is kept for
+    domains: Domains = field(default_factory=lambda: np.zeros((0, 0), dtype=np.bool_))
     held: list[tuple[int, str, Amounts]] = field(default_factory=list)  # Available Reservations: node, queue, remainder
 
     def vector(self, wanted: Mapping[str, int]) -> Amounts:
@@ -66,7 +69,7 @@ class ClusterView:
     def digest(self) -> int:
         """Equal for equal contents, and of all of them: a round that would find the same is not held, and a worker that
         starts anew holds it. The sums of floats are exact: all amounts are whole numbers."""
-        tables = tuple(t.tobytes() for t in (self.sizes, self.used, self.fixed, self.counts, self.usable))
+        tables = tuple(t.tobytes() for t in (self.sizes, self.used, self.fixed, self.counts, self.usable, self.domains))
         per_queue = tuple((name, used.tobytes()) for name, used in sorted(self.by_queue.items()))
         movable = tuple((row, tuple(sorted(pods.items()))) for row, pods in sorted(self.movable.items()))
         promises = tuple(
@@ -82,10 +85,12 @@ class UsageReader:
 
     def __init__(self) -> None:
         self._requests: dict[str, tuple[Pod, dict[str, int]]] = {}
+        self._domains = KnownDomains()
 
-    def read(self, objects: Objects) -> ClusterView:
+    def read(self, objects: Objects, topology_keys: tuple[str, ...] = ()) -> ClusterView:
         nodes = sorted(objects.list(Node), key=lambda node: node.metadata.name)
         view = _view_of_nodes(nodes, objects.list(Queue))
+        view.domains = self._domains.of(nodes, list(objects.list(HyperNode)), topology_keys)
         queue_of = {key(group): group.spec.queue or names.DEFAULT_QUEUE for group in objects.list(PodGroup)}
         fresh: dict[str, tuple[Pod, dict[str, int]]] = {}
         for pod in objects.list(Pod):

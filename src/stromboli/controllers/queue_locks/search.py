@@ -17,6 +17,7 @@ import numpy as np
 
 from .demand import Demand
 from .score import Nodes, Rows, Scores, Sums, each_of, score_of, scores, sum_of
+from .whole_domains import WITHIN, Domains, broken, least_broken
 
 EXACT_UP_TO = 12
 _THOROUGH_UP_TO = 12  # nodes: with so few, the greedy search starts from each of them and tries more exchanges
@@ -27,6 +28,19 @@ _MOST_EXCHANGES = 12
 _MOST_EXCHANGES_OF_MANY = 4
 _PROMISING = 96  # nodes to search of many, beside twice as many as are needed
 _OF_EACH_SIZE = 4
+
+
+def set_in_domains(nodes: Nodes, demand: Demand, domains: Domains, *, most: int) -> list[int]:
+    """The best set, or one that is nearly as good and breaks fewer of these domains (`whole_domains`)."""
+    if len(nodes) <= EXACT_UP_TO:
+        found = exact_set(nodes, demand, most=most, domains=domains)
+        if found is not None:
+            return found
+
+    def best_of(rows: Rows) -> list[int]:
+        return [int(rows[row]) for row in best_set(_part(nodes, rows), demand, most=most)]
+
+    return least_broken(nodes, demand, domains, best_set(nodes, demand, most=most), best_of)
 
 
 def best_set(nodes: Nodes, demand: Demand, *, most: int, keep: list[int] | None = None) -> list[int]:
@@ -80,8 +94,11 @@ def _part(nodes: Nodes, rows: Rows) -> Nodes:
 # -- all combinations -----------------------------------------------------------------------------------------------
 
 
-def exact_set(nodes: Nodes, demand: Demand, *, most: int, keep: list[int] | None = None) -> list[int] | None:
-    """The best of all combinations that are enough; None if none is."""
+def exact_set(
+    nodes: Nodes, demand: Demand, *, most: int, keep: list[int] | None = None, domains: Domains | None = None
+) -> list[int] | None:
+    """The best of all combinations that are enough; None if none is. `domains`: of those that are nearly as good, one
+    that breaks the fewest."""
     number = len(nodes)
     # The first node is the highest bit. So of equally good sets with equally many nodes the one with the largest number
     # has the first names.
@@ -95,7 +112,12 @@ def exact_set(nodes: Nodes, demand: Demand, *, most: int, keep: list[int] | None
     if not len(possible):
         return None
     marks = np.where(count[possible] > 0, scores(sums, demand.target)[possible], 1.0)
-    best = possible[np.lexsort((-masks[possible], count[possible], -marks))[0]]
+    breaks = np.zeros(len(possible))
+    if domains is not None and len(domains):
+        good = marks * WITHIN >= marks.max()
+        possible, marks = possible[good], marks[good]
+        breaks = broken(domains, member[:, possible])
+    best = possible[np.lexsort((-masks[possible], count[possible], -marks, breaks))[0]]
     return [row for row in range(number) if member[row, best]]
 
 

@@ -45,7 +45,8 @@ from .lock_status import LockNotice, LockStatus, condition_of, moves, of_type, o
 from .node_use import ClusterView
 from .quotas import quota_only
 from .score import Amounts, Nodes, Rows, score_of, sum_of
-from .search import best_set, pruned
+from .search import best_set, pruned, set_in_domains
+from .whole_domains import Domains
 
 BETTER_BY = 1.1
 """How much better another set must be to replace a valid one."""
@@ -239,10 +240,10 @@ class _Pass:
         if valid and is_before(current) and not self._is_round:
             return current, True
         if not current and not valid:
-            fresh = best_set(nodes, demand, most=growing)
+            fresh = set_in_domains(nodes, demand, self._domains(nodes), most=growing)
             return fresh, is_before(fresh)
         base = current if valid else self._repaired(nodes, demand, current, most=most, growing=growing)
-        fresh = best_set(nodes, demand, most=max(growing, min(len(base), most)))
+        fresh = set_in_domains(nodes, demand, self._domains(nodes), most=max(growing, min(len(base), most)))
         if is_met(fresh):
             better = score_of(nodes, fresh, demand.target) > BETTER_BY * score_of(nodes, base, demand.target)
             is_ready = not is_judged(queue) or _shortage(demand, nodes, fresh) <= _shortage(demand, nodes, base)
@@ -253,6 +254,10 @@ class _Pass:
             if _shortage(demand, nodes, other) < _shortage(demand, nodes, base):
                 base = other
         return base, is_before(base)
+
+    def _domains(self, nodes: Nodes) -> Domains:
+        """Which of these nodes each domain has."""
+        return np.asarray(self._view.domains[:, [self._view.row[name] for name in nodes.names]])
 
     def _has_needless(self, queue: Queue, demand: Demand, nodes: Nodes, rows: list[int]) -> bool:
         """Whether fewer nodes would do. A node is needed, too, if without it less would be ready for the queue: a set

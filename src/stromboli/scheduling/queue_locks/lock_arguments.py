@@ -7,7 +7,7 @@ configured at all, so both read the same file.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -25,6 +25,7 @@ class LockRules:
     most_percent: Fraction  # of the nodes that count, for all queues together
     locks_bare: bool = False  # whether guarantees of amounts alone are locked, too
     timeout: float = _DEFAULT_TIMEOUT  # a set that has not drained at all for so long is chosen anew; 0: never
+    topology_keys: tuple[str, ...] = ()  # labels of nodes that make domains, where there are no HyperNodes
 
     @classmethod
     def read(cls, arguments: Arguments, timeout: float = _DEFAULT_TIMEOUT) -> LockRules:
@@ -40,7 +41,10 @@ class LockRules:
 def lock_rules(configuration: Configuration) -> LockRules | None:
     """None if the plugin is not configured: then no node is locked."""
     options = configuration.plugins(*PLUGIN_NAMES)
-    return LockRules.read(options[0].arguments, _timeout(configuration)) if options else None
+    if not options:
+        return None
+    rules = LockRules.read(options[0].arguments, _timeout(configuration))
+    return replace(rules, topology_keys=configuration.topology_keys)
 
 
 def _timeout(configuration: Configuration) -> float:
