@@ -34,6 +34,9 @@ PARTITION_ID = "volcano.sh/partition-id"
 TEMPLATE_UID = "volcano.sh/template-uid"
 VOLCANO_PREFIX = "volcano.sh/"
 
+# Who made a HyperNode, if no user did.
+TOPOLOGY_SOURCE = "volcano.sh/network-topology-source"
+
 # How a pod, a job or a queue is scheduled.
 PREEMPTABLE = "volcano.sh/preemptable"
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"

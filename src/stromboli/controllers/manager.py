@@ -25,6 +25,7 @@ from stromboli.cluster import Applied, Deleted
 
 from .changes import Change, Objects, Update
 from .disruption_budget import DisruptionBudgetController
+from .hyper_nodes import HyperNodeController, HyperNodeDiscovery
 from .job import JobController, PodLimits, check_job
 from .object_warnings import ObjectWarnings
 from .pod_index import PodIndex
@@ -78,6 +79,7 @@ class ControllerManager:
         queue_locks: QueueLocks | None = None,
         reservation_retention: float = DEFAULT_RETENTION,
         provision_volumes: bool = False,
+        topology_keys: Sequence[str] = (),
     ) -> None:
         """The options say what the environment leaves to us.
 
@@ -91,6 +93,7 @@ class ControllerManager:
         `provision_volumes`: nobody else makes volumes, binds claims and creates the claims of ephemeral volumes.
         `queue_locks`: locks nodes for queues; without it, the locks in the status of queues stay as they are.
         `reservation_retention`: after how many seconds Reservations that have ended are deleted; 0 means never.
+        `topology_keys`: labels of nodes, from the widest to the narrowest, of which HyperNodes are made; none without.
         """
         self._pods = PodIndex()
         self._queue_locks = queue_locks
@@ -112,7 +115,10 @@ class ControllerManager:
                 locks=queue_locks,
             ),
             ReservationController(retention=reservation_retention, validates=validate),
+            HyperNodeController(),
         ]
+        if topology_keys:
+            self._controllers.append(HyperNodeDiscovery(topology_keys))
         if validate:  # a simulation refuses such queues and prints such warnings itself
             self._controllers.append(ObjectWarnings(own_queues=tuple(required_queues)))
         if self._replica_sets is not None:

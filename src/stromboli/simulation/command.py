@@ -6,13 +6,15 @@ All input is read and validated before anything is printed, so that a pipe gets 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from stromboli.api import ApiError
 from stromboli.api.quantity import QuantityError, parse_duration
+from stromboli.api.validation.topology import parse_topology_keys
 from stromboli.errors import UserError
 from stromboli.files import read_text, write_output
 
@@ -91,6 +93,12 @@ class _Duration(click.ParamType[Microseconds]):
     help="The time after which Reservations that have ended are deleted; 0 means never.",
 )
 @click.option(
+    "--topology-keys",
+    metavar="LABELS",
+    default="",
+    help="Make HyperNodes of these labels of nodes, from the widest to the narrowest, separated by commas.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "json", "events"]),
@@ -114,6 +122,7 @@ def simulate(
     period: Microseconds,
     relock_period: Microseconds,
     reservation_retention: Microseconds,
+    topology_keys: str,
     every_cycle: bool,
     record: str | None,
     output: str,
@@ -147,6 +156,7 @@ def simulate(
             scenario, registry, configuration, policy, until, period, relock_period,
             every_cycle=every_cycle, stream_events=output == "events",
             reservation_retention=to_seconds(reservation_retention), keep_nodes=keep_nodes,
+            topology_keys=_labels(topology_keys),
         )  # fmt: skip
         if record is not None:
             from .cycle_recorder import record_decisions
@@ -174,6 +184,13 @@ def _write_page(engine: Engine, report: dict[str, Any], files: tuple[str, ...], 
 
     title = ", ".join("standard input" if name == "-" else Path(name).name for name in files)
     write_output(path, page_report(engine, report, title))
+
+
+def _labels(text: str) -> tuple[str, ...]:
+    try:
+        return parse_topology_keys(text, "--topology-keys")
+    except ApiError as error:
+        raise UserError(str(error)) from None
 
 
 def _load_configuration(registry: Registry, path: str | None) -> Configuration:
@@ -219,6 +236,7 @@ def _new_engine(
     stream_events: bool,
     reservation_retention: float,
     keep_nodes: bool,
+    topology_keys: Sequence[str],
 ) -> Engine:
     from stromboli.controllers import QueueLocks
     from stromboli.descheduling import Descheduler
@@ -258,6 +276,7 @@ def _new_engine(
         every_cycle=every_cycle,
         new_locks=new_locks,
         reservation_retention=reservation_retention,
+        topology_keys=topology_keys,
         new_descheduler=None if policy is None else new_descheduler,
     )
 

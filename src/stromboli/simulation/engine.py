@@ -98,13 +98,15 @@ class Engine:
         every_cycle: bool = False,
         new_locks: Callable[[], QueueLocks | None] = lambda: None,
         reservation_retention: float = DEFAULT_RETENTION,
+        topology_keys: Sequence[str] = (),
         start: Microseconds = START,
         existing: Sequence[KObject] = (),
         new_descheduler: Callable[[World], Descheduler] | None = None,
     ) -> None:
         """`every_cycle`: while a pod is pending, run the cycles whose outcome is known, too. `new_locks` makes the
         worker that locks nodes for queues, each time the controllers start. `reservation_retention`: seconds for which
-        Reservations that have ended are kept; 0 means for ever. `existing`: objects of another cluster that are there
+        Reservations that have ended are kept; 0 means for ever. `topology_keys`: labels of nodes of which HyperNodes
+        are made. `existing`: objects of another cluster that are there
         at the start, as they are. `new_descheduler`: None if there is none."""
         self.journal = journal
         self.world = World(journal)
@@ -119,6 +121,7 @@ class Engine:
         self._scheduler: SchedulerProtocol
         self._new_locks = new_locks
         self._reservation_retention = reservation_retention
+        self._topology_keys = topology_keys
         self._period = period
         self._until = until
         self._began = start
@@ -358,6 +361,7 @@ class Engine:
             queue_locks=self._new_locks(),
             reservation_retention=self._reservation_retention,
             provision_volumes=True,
+            topology_keys=self._topology_keys,
         )
         self._controllers = controllers
         self.world.pod_deleted = lambda pod, now, evicted: controllers.pod_deleted(pod, now, evicted=evicted)

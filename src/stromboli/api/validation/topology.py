@@ -1,6 +1,10 @@
-"""What single fields of HyperNodes must be. Rules over several fields are in `api.rules`."""
+"""What single fields of HyperNodes must be, and labels of nodes that say the same. Rules over several fields are in
+`api.rules`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from stromboli.api.errors import ApiError
 from stromboli.api.kinds.topology import HyperNode, MemberSelector
@@ -10,6 +14,7 @@ from .patterns import Pattern
 
 MEMBER_TYPES = ("Node", "HyperNode")
 MAX_TIER_NAME = 253  # characters
+MAX_TOPOLOGY_KEYS = 16
 
 
 def check_hyper_node(obj: HyperNode) -> None:
@@ -45,3 +50,23 @@ def _pattern(text: str, at: str) -> None:
         Pattern(text)
     except ValueError as error:
         raise ApiError(at, f"must be a regular expression such as rack-1-.*: {error}") from None
+
+
+def check_topology_keys(keys: Sequence[str], at: str) -> None:
+    """Labels of nodes, from the widest to the narrowest."""
+    if len(keys) > MAX_TOPOLOGY_KEYS:
+        raise ApiError(at, f"must be at most {MAX_TOPOLOGY_KEYS} labels")
+    for key in keys:
+        try:
+            rules.label_key(key, at)
+        except ApiError:
+            raise ApiError(at, 'must be labels such as "topology.kubernetes.io/zone"') from None
+        if keys.count(key) > 1:
+            raise ApiError(at, f'must name "{key}" once')
+
+
+def parse_topology_keys(text: str, at: str) -> tuple[str, ...]:
+    """Such labels, separated by commas."""
+    keys = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    check_topology_keys(keys, at)
+    return keys

@@ -68,6 +68,11 @@ class Topology:
         """What is wrong with HyperNodes, by name."""
         return self._of_hyper_nodes()[0].problems if self._objects else {}
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many nodes each HyperNode has, in use or not, by name."""
+        return self._of_hyper_nodes()[0].counts if self._objects else {}
+
     def _of_hyper_nodes(self) -> tuple[Resolved, Tree]:
         if self._resolved is None:
             nodes = self._known_nodes()

@@ -89,6 +89,8 @@ class Plan:
     config: Path | None = None
     descheduler: DeschedulerPlan | None = None
     record: Path | None = None
+    topology_keys: tuple[str, ...] = ()
+    """Labels of nodes of which HyperNodes are made."""
     cycle_budget: float = 10.0  # seconds; 0: no limit
     error_recordings: Path | None = None
     """Where inputs and decisions of the scheduler are written."""
@@ -172,7 +174,9 @@ def _components(plan: Plan, server: Server, client: Client) -> list[Component]:
     registry = CollectorRegistry()
     context = ProcessContext(client, ProcessMetrics(registry, LoopLag()), options, "stromboli-up")
     components = [
-        controllers_component(context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD, DEFAULT_RETENTION),
+        controllers_component(
+            context, plan.config, MAX_JOB_REPLICAS, RELOCK_PERIOD, DEFAULT_RETENTION, plan.topology_keys
+        ),
         scheduler_component(context, plan.config, plan.period, plan.record, plan.cycle_budget, plan.error_recordings),
     ]
     if plan.descheduler is not None:

@@ -15,6 +15,7 @@ from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.errors import UserError
 from stromboli.files import private_folder, write_output, write_secret
 from stromboli.kube.commands.hollow_nodes import node_capacity
+from stromboli.kube.commands.option_types import topology_keys_option
 from stromboli.kube.commands.page import page_options
 from stromboli.kube.commands.processes import containment_options
 from stromboli.kube.commands.stop_signals import on_stop_signals
@@ -94,6 +95,7 @@ Examples:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append the scheduler's inputs and decisions to this file, for `stromboli replay`.",
 )
+@topology_keys_option
 @containment_options
 @click.option("--web/--no-web", default=True, show_default=True, help="Serve a page that shows the cluster, live.")
 @page_options
@@ -102,7 +104,7 @@ def up(
     demo: bool, data: Path | None, nodes: int | None, node_cpu: str, node_memory: str, node_gpus: int,
     nodes_file: Path | None, host: str, port: int, kubeconfig_out: Path | None, apiserver: str, runner: str,
     config: Path | None, descheduler_config: Path | None, descheduler_port: int | None, record: Path | None,
-    cycle_budget: float, error_recordings: Path | None,
+    topology_keys: tuple[str, ...], cycle_budget: float, error_recordings: Path | None,
     web: bool, web_host: str, web_port: int, web_names: tuple[str, ...], web_write: bool, lasting: str | None,
 ) -> None:  # fmt: skip
     """Run a whole cluster in one process, until Ctrl-C.
@@ -153,6 +155,7 @@ def up(
         config=config,
         descheduler=descheduler,
         record=record,
+        topology_keys=topology_keys,
         cycle_budget=cycle_budget,
         error_recordings=error_recordings,
         page=PagePlan(web_host, web_port, web_write, web_names, pages.append) if web else None,

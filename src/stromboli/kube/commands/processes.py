@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from stromboli.api import names
-from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 
+from .option_types import Seconds, topology_keys_option
 from .page import page_of_process, page_options
 
 if TYPE_CHECKING:
     from stromboli.kube.runtime import Component, ProcessContext, ProcessOptions
     from stromboli.kube.scheduler.cycle_runner import RecordError
     from stromboli.kube.scheduler.recorder import ErrorRecordings
-
-
-class Seconds(click.ParamType[float]):
-    name = "duration"
-
-    def __init__(self, *, zero: bool = False) -> None:
-        """`zero`: whether 0 is a valid value."""
-        self._zero = zero
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            seconds = float(parse_duration(str(value)))
-        except QuantityError as error:
-            self.fail(f"{error}.", param, ctx)
-        if seconds < 0 or (seconds == 0 and not self._zero):
-            self.fail("must be longer than 0s.", param, ctx)
-        return seconds
 
 
 def common_options(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -186,7 +169,7 @@ def _controller_options(function: Callable[..., None]) -> Callable[..., None]:
         show_default=True,
         help="Time after which Reservations that have ended are deleted; 0 means never.",
     )
-    return retention(relock(replicas(function)))
+    return topology_keys_option(retention(relock(replicas(function))))
 
 
 @click.command(
@@ -232,7 +215,12 @@ Examples:
 @_controller_options
 @common_options(8081)
 def controllers(
-    config: Path | None, max_job_replicas: int, relock_period: float, reservation_retention: float, **common: Any
+    config: Path | None,
+    max_job_replicas: int,
+    relock_period: float,
+    reservation_retention: float,
+    topology_keys: tuple[str, ...],
+    **common: Any,
 ) -> None:
     """Reconcile Jobs, queues and groups of pods, and lock nodes for queues.
 
@@ -241,7 +229,11 @@ def controllers(
     """
 
     def components(context: ProcessContext) -> list[Component]:
-        return [controllers_component(context, config, max_job_replicas, relock_period, reservation_retention)]
+        return [
+            controllers_component(
+                context, config, max_job_replicas, relock_period, reservation_retention, topology_keys
+            )
+        ]
 
     _run_process("stromboli-controllers", common, components)
 
@@ -281,6 +273,7 @@ def run(
     max_job_replicas: int,
     relock_period: float,
     reservation_retention: float,
+    topology_keys: tuple[str, ...],
     web: bool,
     web_host: str,
     web_port: int,
@@ -300,7 +293,9 @@ def run(
 
     def components(context: ProcessContext) -> list[Component]:
         components = [
-            controllers_component(context, config, max_job_replicas, relock_period, reservation_retention),
+            controllers_component(
+                context, config, max_job_replicas, relock_period, reservation_retention, topology_keys
+            ),
             scheduler_component(context, config, period, record, cycle_budget, error_recordings),
         ]
         if descheduler_config is not None:
@@ -398,6 +393,7 @@ def controllers_component(
     max_job_replicas: int,
     relock_period: float,
     reservation_retention: float = 86_400.0,
+    topology_keys: Sequence[str] = (),
 ) -> Component:
     from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
     from stromboli.kube.runtime import ConfigurationFile
@@ -422,6 +418,7 @@ def controllers_component(
         lock_rules=ConfigurationFile(config, load, built_in=built_in),
         relock_period=relock_period,
         reservation_retention=reservation_retention,
+        topology_keys=topology_keys,
         request_timeout=context.request_timeout,
         clock=context.wall_clock,
         processor_time=context.processor_time,

@@ -11,6 +11,7 @@ from typing import Final, TypeVar, cast
 
 from stromboli.api import (
     Command,
+    HyperNode,
     Job,
     KObject,
     Namespace,
@@ -29,7 +30,7 @@ from stromboli.cluster import Applied, Deleted
 T = TypeVar("T", bound=KObject)
 
 KINDS: Final = (
-    Command, Job, Namespace, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation, StatefulSet,
+    Command, HyperNode, Job, Namespace, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation, StatefulSet,
 )  # fmt: skip
 
 

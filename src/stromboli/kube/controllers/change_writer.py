@@ -24,11 +24,12 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from stromboli.api import Command, Job, KObject, Pod, PodGroup, Queue, Reservation, key
+from stromboli.api import Command, HyperNode, Job, KObject, Pod, PodGroup, Queue, Reservation, key
 from stromboli.controllers import Change, Create, Delete, EnsureOwned, Notify, Objects, Update
 from stromboli.controllers.pod_owners import controlling_reference, owner_reference_to
 from stromboli.kube.client import (
     CONFIG_MAPS,
+    HYPER_NODES,
     NETWORK_POLICIES,
     NO_RESPONSE,
     PERSISTENT_VOLUME_CLAIMS,
@@ -64,6 +65,7 @@ REPORTED_PODS: Final = 10  # how many pods of a batch get an event about one fai
 PASS_TIMEOUT: Final = 1.0  # seconds after which no more changes of a pass are started
 
 _RESOURCES: Final[dict[type[KObject], Resource[Any]]] = {
+    HyperNode: HYPER_NODES,
     Job: LIVE_JOBS,
     Pod: PODS,
     PodGroup: POD_GROUPS,

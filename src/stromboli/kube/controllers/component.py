@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -75,7 +75,7 @@ from stromboli.kube.runtime import (
     missing_definitions,
 )
 from stromboli.kube.runtime.object_containment import MOST_ERRORS, ObjectContainment
-from stromboli.kube.runtime.served import served_workload_groups, watch_workload_groups
+from stromboli.kube.runtime.served import served_optional_kinds, watch_optional_kinds
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.error_reasons import internal_error
 
@@ -117,17 +117,20 @@ class ControllersComponent:
         lock_rules: ConfigurationFile[LockRules | None] | None = None,
         relock_period: float = RELOCK_PERIOD,
         reservation_retention: float = DEFAULT_RETENTION,
+        topology_keys: Sequence[str] = (),
         request_timeout: float = REQUEST_TIMEOUT,
         clock: Callable[[], float] = time.time,
         processor_time: Callable[[], float] = time.thread_time,
     ) -> None:
         """`bucket` creates a rate limit for one kind of write. `lock_rules`: what the scheduler's configuration says
         about nodes that are locked for queues; without it there are none. `reservation_retention`: after how many
-        seconds Reservations that have ended are deleted; 0 means never. `request_timeout` limits a write; it must not
+        seconds Reservations that have ended are deleted; 0 means never. `topology_keys`: labels of nodes of which
+        HyperNodes are made. `request_timeout` limits a write; it must not
         be longer than a lease outlives its fence. `processor_time`: of the thread that calls it."""
         self._lock_rules = lock_rules
         self._relock_period = relock_period
         self._reservation_retention = reservation_retention
+        self._topology_keys = topology_keys
         self._nodes = EssentialNodes()
         self._max_job_replicas = max_job_replicas
         self._client = client
@@ -191,13 +194,13 @@ class ControllersComponent:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set; then finish what is in flight."""
-        groups = await served_workload_groups(self._client)
-        self._watch([*groups, *([STATEFUL_SETS] if await serves_stateful_sets(self._client, stop) else [])])
+        optional = await served_optional_kinds(self._client)
+        self._watch([*optional, *([STATEFUL_SETS] if await serves_stateful_sets(self._client, stop) else [])])
         background: list[Coroutine[Any, Any, None]] = [
             *(reflector.run() for reflector in self._reflectors.values()),
             self._recorder.run(),
             self._wake_up(stop),
-            watch_workload_groups(self._client, groups, self._watch),
+            watch_optional_kinds(self._client, optional, self._watch),
         ]
         if self._lock_rules is not None:
             background.append(self._lock_rules.run(lambda rules: self._wake.set(), lambda reason: None))
@@ -279,6 +282,7 @@ class ControllersComponent:
             max_job_replicas=self._max_job_replicas,
             queue_locks=QueueLocks(self._rules_in_force, period=self._relock_period),
             reservation_retention=self._reservation_retention,
+            topology_keys=self._topology_keys,
         )
 
     def _rules_in_force(self) -> LockRules | None:

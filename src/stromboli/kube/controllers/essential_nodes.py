@@ -1,4 +1,4 @@
-"""Nodes as the controllers need them: what they offer, and whether they take pods.
+"""Nodes as the controllers need them: what they offer, their labels, and whether they take pods.
 
 Kubelets write the status of their node every few minutes, with new heartbeats and lists of images. With thousands of
 nodes that is an event every moment, and each would start a pass. So nodes are reduced to what the controllers read, and
@@ -32,7 +32,9 @@ def _reduced(node: Node) -> Node:
     meta = node.metadata
     ready = [Condition(type=c.type, status=c.status) for c in node.status.conditions if c.type == "Ready"]
     return Node(
-        metadata=ObjectMeta(name=meta.name, uid=meta.uid, deletion_timestamp=meta.deletion_timestamp),
+        metadata=ObjectMeta(
+            name=meta.name, uid=meta.uid, labels=meta.labels, deletion_timestamp=meta.deletion_timestamp
+        ),
         spec=NodeSpec(unschedulable=node.spec.unschedulable, taints=node.spec.taints),
         status=NodeStatus(allocatable=node.status.allocatable or node.status.capacity, conditions=ready),
     )

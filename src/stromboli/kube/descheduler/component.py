@@ -55,7 +55,7 @@ from stromboli.kube.runtime import (
     watch_more,
 )
 from stromboli.kube.runtime.object_containment import MOST_ERRORS, ObjectContainment
-from stromboli.kube.runtime.served import served_workload_groups, watch_workload_groups
+from stromboli.kube.runtime.served import served_optional_kinds, watch_optional_kinds
 from stromboli.scheduling.cycle import Scheduler
 
 from .live_objects import LiveObjects
@@ -176,7 +176,7 @@ class DeschedulerComponent:
                 lambda: self._scheduler.current.configuration,
                 self._add_reflectors,
             ),
-            watch_workload_groups(
+            watch_optional_kinds(
                 self._client, [reflector.resource for reflector in self._reflectors.values()], self._add_reflectors
             ),
         ]
@@ -201,7 +201,7 @@ class DeschedulerComponent:
                 modern = await self._client.serves(POD_DISRUPTION_BUDGETS.group_version)
                 has_sets = await self._client.serves_kind(STATEFUL_SETS)
                 volumes = await volume_kinds(self._client, self._scheduler.current.configuration)
-                groups = await served_workload_groups(self._client)
+                optional = await served_optional_kinds(self._client)
             except Failure as failure:
                 _log.warning("the API server does not answer yet", failure=failure.message)
                 await _wait(stop, 1.0)
@@ -209,7 +209,7 @@ class DeschedulerComponent:
             budgets = POD_DISRUPTION_BUDGETS if modern else LEGACY_BUDGETS
             kinds: tuple[Resource[Any], ...] = (
                 PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, budgets, QUEUES, REPLICA_SETS, STATEFUL_SETS, JOBS,
-                NODES, RESERVATIONS, POD_GROUPS, PODS, *volumes, *groups,
+                NODES, RESERVATIONS, POD_GROUPS, PODS, *volumes, *optional,
             )  # fmt: skip
             # The embedded server has no StatefulSets. Without them, their pods stay where they are.
             self._add_reflectors(kind for kind in kinds if kind is not STATEFUL_SETS or has_sets)

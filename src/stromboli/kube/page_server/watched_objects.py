@@ -26,7 +26,7 @@ from stromboli.kube.client import (
     Reflector,
     Resource,
 )
-from stromboli.kube.runtime.served import served_workload_groups, watch_workload_groups
+from stromboli.kube.runtime.served import served_optional_kinds, watch_optional_kinds
 
 from .pod_history import EVICTION_REASONS
 
@@ -77,15 +77,15 @@ class WatchedObjects:
         return next((one.resource.plural for one in self._required if not one.synced.is_set()), None)
 
     def watches(self) -> list[Coroutine[Any, Any, None]]:
-        return [*(one.run() for one in self._required), self._watch_groups(), self._follow_events()]
+        return [*(one.run() for one in self._required), self._watch_optional(), self._follow_events()]
 
-    async def _watch_groups(self) -> None:
-        """Kubernetes' own, where the server has them."""
-        served = await served_workload_groups(self._client)
+    async def _watch_optional(self) -> None:
+        """Kinds that not every server has."""
+        served = await served_optional_kinds(self._client)
         async with asyncio.TaskGroup() as group:
             for reflector in self._watch_more(served):
                 group.create_task(reflector.run())
-            group.create_task(watch_workload_groups(self._client, served, self._watch_more))
+            group.create_task(watch_optional_kinds(self._client, served, self._watch_more))
 
     def _watch_more(self, kinds: Iterable[Resource[Any]]) -> list[Reflector[Any]]:
         new = [Reflector(self._client, kind, self._note) for kind in kinds]

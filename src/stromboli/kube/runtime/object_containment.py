@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
 from stromboli.api import (
+    HyperNode,
     Job,
     KObject,
     Node,
@@ -38,6 +39,7 @@ MOST_ERRORS: Final = 10  # in one pass; after that it has failed
 
 _KINDS = (
     Job, PodGroup, Queue, Reservation, ReplicaSet, StatefulSet, PersistentVolumeClaim, PodDisruptionBudget, Pod, Node,
+    HyperNode,
 )  # fmt: skip
 _LAST = ("Queue", "Node")  # many objects depend on these, so they are charged only if there is nobody else
 

@@ -51,7 +51,7 @@ from stromboli.kube.runtime import (
     volume_kinds,
     watch_more,
 )
-from stromboli.kube.runtime.served import served_workload_groups, watch_workload_groups
+from stromboli.kube.runtime.served import served_optional_kinds, watch_optional_kinds
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.placement.kernel_choice import need_compiled
 
@@ -228,7 +228,7 @@ class SchedulerComponent:
                 lambda: self._configuration.current.configuration,
                 self._add_reflectors,
             ),
-            watch_workload_groups(
+            watch_optional_kinds(
                 self._client, [reflector.resource for reflector in self._reflectors.values()], self._add_reflectors
             ),
             self._configuration.run(self._reconfigured, self._reporter.configuration_refused),
@@ -285,7 +285,7 @@ class SchedulerComponent:
             PRIORITY_CLASSES, NAMESPACES, RESOURCE_QUOTAS, budgets, QUEUES, NODES, RESERVATIONS, POD_GROUPS, PODS,
         ]  # fmt: skip
         kinds += await volume_kinds(self._client, self._configuration.current.configuration)
-        self._add_reflectors([*kinds, *await served_workload_groups(self._client)])
+        self._add_reflectors([*kinds, *await served_optional_kinds(self._client)])
         return True
 
     def _add_reflectors(self, kinds: Iterable[Resource[Any]]) -> list[Reflector[Any]]:

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from stromboli.api import ApiError
-from stromboli.api.validation.rules import label_key
+from stromboli.api.validation.topology import check_topology_keys
 
-from .arguments import Arguments, quoted
+from .arguments import Arguments
 from .located_yaml import Located
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 NAME: Final = "topologyKeys"
 PLUGIN: Final = "network-topology-aware"
-MAX_KEYS: Final = 16
 
 
 def read_topology_keys(given: Located | None, plugins: Iterable[PluginOption]) -> tuple[str, ...]:
@@ -39,13 +38,8 @@ def read_topology_keys(given: Located | None, plugins: Iterable[PluginOption]) -
 
 def _checked(arguments: Arguments) -> tuple[str, ...]:
     keys = arguments.texts(NAME)
-    if len(keys) > MAX_KEYS:
-        raise arguments.error(NAME, f"must be at most {MAX_KEYS} labels")
-    for key in keys:
-        try:
-            label_key(key, NAME)
-        except ApiError:
-            raise arguments.error(NAME, 'must be labels such as "topology.kubernetes.io/zone"') from None
-        if keys.count(key) > 1:
-            raise arguments.error(NAME, f"must name {quoted(key)} once")
+    try:
+        check_topology_keys(keys, NAME)
+    except ApiError as error:
+        raise arguments.error(NAME, error.message) from None
     return keys

@@ -1,5 +1,5 @@
 """Kinds that an API server may have or not, whatever is installed."""
 
-from .workload_groups import served_workload_groups, watch_workload_groups
+from .optional_kinds import served_optional_kinds, watch_optional_kinds
 
-__all__ = ["served_workload_groups", "watch_workload_groups"]
+__all__ = ["served_optional_kinds", "watch_optional_kinds"]

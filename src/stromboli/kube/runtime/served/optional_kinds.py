@@ -1,10 +1,14 @@
-"""Whether the API server has Kubernetes' own PodGroups.
+"""Kinds that an API server may lack, and that are used where it has them.
 
-It has them from 1.37 on, if the feature gate GenericWorkload is on and the version is enabled; composite ones have a
-gate of their own. Nobody has to configure that twice, so the server is asked: at the start, and then once a minute,
-because gates are turned on while we run. Where the kinds are missing nothing else is different.
+    PodGroups of Kubernetes itself   from 1.37 on, if the feature gate GenericWorkload is on and the version is enabled;
+                                     composite ones have a gate of their own
+    HyperNodes                       if their definition is installed, ours or Volcano's: earlier releases had none
 
-1.36 has an earlier form under another version. Its fields are others, so its groups are not read; a warning says so.
+Nobody has to configure that twice, so the server is asked: at the start, and then once a minute, because gates are
+turned on and definitions installed while we run. Where a kind is missing nothing else is different.
+
+1.36 has an earlier form of PodGroups under another version. Its fields are others, so its groups are not read; a
+warning says so.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import Any, Final
 
 from stromboli.kube.client import (
     COMPOSITE_POD_GROUPS,
+    HYPER_NODES,
     WORKLOAD_POD_GROUPS,
     Client,
     Failure,
@@ -28,16 +33,16 @@ from stromboli.kube.runtime.logs import Log
 _log = Log("runtime")
 
 ASK_EVERY: Final = 60.0  # seconds
-_KINDS: Final[tuple[Resource[Any], ...]] = (WORKLOAD_POD_GROUPS, COMPOSITE_POD_GROUPS)
+_KINDS: Final[tuple[Resource[Any], ...]] = (WORKLOAD_POD_GROUPS, COMPOSITE_POD_GROUPS, HYPER_NODES)
 EARLIER: Final = "scheduling.k8s.io/v1alpha2"
 
 
-async def served_workload_groups(client: Client) -> list[Resource[Any]]:
+async def served_optional_kinds(client: Client) -> list[Resource[Any]]:
     """Those that can be watched. A server that gives no answer has none, for now."""
     return [kind for kind in _KINDS if await _is_served(client, kind, set())]
 
 
-async def watch_workload_groups(
+async def watch_optional_kinds(
     client: Client,
     known: Collection[Resource[Any]],
     add: Callable[[Iterable[Resource[Any]]], Iterable[Reflector[Any]]],
@@ -66,7 +71,8 @@ async def _is_served(client: Client, kind: Resource[Any], said: set[str]) -> boo
         if failure.status == HTTPStatus.FORBIDDEN and kind.plural not in said:
             said.add(kind.plural)
             _log.warning(
-                "the API server has groups that we may not list; their pods wait. Apply the roles of this version",
+                "the API server has a kind that we may not list, so it has no effect on scheduling, and pods of groups "
+                "of that kind wait. Apply the roles of this version",
                 kind=f"{kind.plural}.{kind.group_version}", failure=failure.message,
             )  # fmt: skip
         return False
