@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "stromboli"
 # A name with a domain before the slash. Names of API groups and their versions look the same, and are no marks.
 MARK = re.compile(r"(?:[a-z0-9-]+\.)+[a-z]+/[A-Za-z0-9._-]*")
-NO_MARKS = re.compile(r"[a-z0-9.-]+/v\d\w*|(?:(?:batch|scheduling|bus)\.)?volcano\.sh/")
+NO_MARKS = re.compile(r"[a-z0-9.-]+/v\d\w*|(?:(?:batch|scheduling|bus)\.)?volcano\.sh/|scheduling\.stromboli\.io/")
 # Names of resources, of images, and of exec plugins.
 OTHER_NAMES = ("nvidia.com/", "ghcr.io/", "github.com/", "client.authentication.k8s.io/")
 # An API server of our own knows kinds and finalizers of Kubernetes, and reads no marks of ours.

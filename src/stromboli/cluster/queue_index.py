@@ -27,7 +27,7 @@ from .object_warnings import ObjectWarning, ObjectWarnings
 from .queue_guarantees import full_name, guaranteed_amounts
 from .relevance import is_same_but_status
 from .resources import PODS, UNLIMITED, ResourceAxis, Vector
-from .topology.layout import Closeness, Layout, layout_of
+from .topology.layout import Closeness, Layout, SubGroupPolicy, layout_of
 
 Sum = TypeVar("Sum", Vector, Counter[str])
 Key = TypeVar("Key")
@@ -379,7 +379,16 @@ def _layout_of(group: PodGroup) -> Layout | None:
     if not isinstance(group, UpstreamGroup):
         return layout_of(group.spec)
     label = group.topology_key
-    return Layout(Closeness(hard=True, label_key=label)) if label else None
+    policies = tuple(
+        SubGroupPolicy(
+            name=part.groups[0], keys=(), size=None, least=int(part.needed), groups=part.groups,
+            closeness=Closeness(hard=True, label_key=part.topology_key) if part.topology_key else None,
+        )
+        for part in group.parts
+    )  # fmt: skip
+    if not label and not policies:
+        return None
+    return Layout(Closeness(hard=True, label_key=label) if label else None, policies)
 
 
 def _is_basic(group: PodGroup) -> bool:

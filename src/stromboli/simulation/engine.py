@@ -30,6 +30,7 @@ from stromboli.cluster.queue_index import unoffered_use
 from stromboli.controllers import DEFAULT_RETENTION, Change, ControllerManager, Create, QueueLocks, Update
 from stromboli.descheduling import Descheduler
 from stromboli.scheduling.decisions import Cycle
+from stromboli.scheduling.explanation.orphans import upstream_statuses
 from stromboli.scheduling.placement import load_compiled_kernels
 
 from .descheduler_component import DeschedulerComponent
@@ -218,6 +219,8 @@ class Engine:
                 failed = self._writer.carry_out(decision, at)
                 if failed is not None:
                     self.cluster.apply(failed)
+            for patch in upstream_statuses(self.cluster, wall_clock(at)):
+                self._writer.carry_out(patch, at)
         self._run_controllers(at)
         if self.descheduler is not None and "descheduler" not in self._away:
             self.descheduler.run_if_due(at)

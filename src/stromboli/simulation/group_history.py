@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stromboli.api import Job, PodGroup, key, names
+from stromboli.api.upstream import UpstreamGroup
 
 STARVING = "Starving"
 """The condition of a group that has waited too long."""
@@ -39,6 +40,12 @@ class GroupRecord:
     had_pods: bool = False
     running: set[str] = field(default_factory=set)  # keys of pods
     succeeded: set[str] = field(default_factory=set)
+    parts_run: bool = False  # of a group of groups: as many of them run as must
+
+    @property
+    def present(self) -> int:
+        """How much of what must run together does so, or has succeeded."""
+        return len(self.running | self.succeeded) or int(self.parts_run)
 
     @property
     def shown_name(self) -> str:
@@ -83,6 +90,8 @@ class GroupHistory:
             record.admitted = at
         if any(c.type == STARVING and c.reason not in _NOT_STARVED for c in group.status.conditions):
             record.starved = True
+        if isinstance(group, UpstreamGroup) and group.is_composite:
+            record.minimum, record.parts_run = 1, group.status.phase == "Running"
         self._check_started(record, at)
 
     def _new_record(self, group: PodGroup, before: GroupRecord | None, at: float) -> GroupRecord:
@@ -131,5 +140,5 @@ class GroupHistory:
             record.succeeded.add(pod_key)
 
     def _check_started(self, record: GroupRecord, at: float) -> None:
-        if record.started is None and len(record.running | record.succeeded) >= record.minimum:
+        if record.started is None and record.present >= record.minimum:
             record.started = at

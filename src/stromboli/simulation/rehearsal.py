@@ -33,6 +33,7 @@ from stromboli.api import (
 )
 from stromboli.api.pod_timing import pod_timing
 from stromboli.api.quantity import QuantityError, format_duration, parse_duration
+from stromboli.api.upstream import plain_name
 from stromboli.controllers import QueueLocks
 from stromboli.scheduling.configuration import Configuration
 from stromboli.scheduling.containment import CopiedScheduler
@@ -156,7 +157,7 @@ class Rehearsal:
 
     def _record(self, job: str) -> GroupRecord | None:
         groups = self.journal.groups.groups
-        return groups.get(job) or next((g for g in groups.values() if g.shown_name == job), None)
+        return groups.get(job) or next((g for g in groups.values() if plain_name(g.shown_name) == job), None)
 
     def _placements(self, job: str) -> dict[str, str]:
         record = self._record(job)
@@ -166,7 +167,7 @@ class Rehearsal:
 
 
 def _present(record: GroupRecord | None) -> int:
-    return 0 if record is None else len(record.running | record.succeeded)
+    return 0 if record is None else record.present
 
 
 def _has_started(record: GroupRecord | None, before: int) -> bool:

@@ -9,6 +9,7 @@ from .conditions import conditions_to_write, with_status
 from .groups import (
     COMPOSITE_SUFFIX,
     SUFFIX,
+    Part,
     UpstreamGroup,
     as_pod_group,
     as_written,
@@ -16,6 +17,7 @@ from .groups import (
     shown_key,
     translated,
     translated_place,
+    with_minimum,
     written_type,
 )
 from .reading import (
@@ -37,6 +39,7 @@ __all__ = [
     "PREFIX",
     "QUEUE",
     "SUFFIX",
+    "Part",
     "UpstreamGroup",
     "as_pod_group",
     "as_written",
@@ -46,6 +49,7 @@ __all__ = [
     "shown_key",
     "translated",
     "translated_place",
+    "with_minimum",
     "with_status",
     "written_type",
 ]

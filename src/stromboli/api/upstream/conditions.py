@@ -13,6 +13,7 @@ from .reading import (
     NO_REASON,
     OF_KUBERNETES,
     PREFIX,
+    queue_in_force,
     read_status,
     said_with_id,
 )
@@ -47,7 +48,8 @@ def with_status(group: UpstreamGroup, status: PodGroupStatus, now: str) -> Upstr
     kept = [one for one in group.original.status.conditions if one.type not in types and one.type not in gone]
     conditions = [*kept, *written]
     original = replace(group.original, status=replace(group.original.status, conditions=conditions))
-    return replace(group, status=read_status(conditions), written=original)
+    spec = replace(group.spec, queue=queue_in_force(original))
+    return replace(group, spec=spec, status=read_status(conditions), written=original)
 
 
 def _since(condition: Condition, known: dict[str, Condition]) -> Condition:

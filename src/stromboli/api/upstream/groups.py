@@ -13,13 +13,18 @@ There may be a PodGroup of both kinds with one name in a namespace. So the name 
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from stromboli.api import names
 from stromboli.api.kinds.batch import PodGroup, PodGroupSpec
-from stromboli.api.kinds.workloads import CompositePodGroup, WorkloadPodGroup
+from stromboli.api.kinds.workloads import (
+    CompositePodGroup,
+    GangSchedulingPolicy,
+    PodGroupSchedulingPolicy,
+    WorkloadPodGroup,
+)
 
 from .reading import queue_in_force, read_status
 
@@ -30,10 +35,19 @@ Written = WorkloadPodGroup | CompositePodGroup
 T = TypeVar("T")
 
 
+class Part(NamedTuple):
+    """Groups inside a composite one whose pods start together, or must be in one domain."""
+
+    groups: tuple[str, ...]  # the names of PodGroups
+    topology_key: str  # "" if they may run wherever the composite may
+    needed: bool  # the composite does not start without them
+
+
 class UpstreamGroup(PodGroup):
     """A PodGroup or CompositePodGroup of `scheduling.k8s.io` as one of ours. Made by `as_pod_group` only."""
 
     written: WorkloadPodGroup | CompositePodGroup | None = None
+    parts: tuple[Part, ...] = ()  # of a composite one
 
     @property
     def original(self) -> WorkloadPodGroup | CompositePodGroup:
@@ -96,6 +110,16 @@ def as_pod_group(group: Written) -> UpstreamGroup:
     if found.goes_whole:
         annotations[names.GOES_WHOLE] = "true"
     return found
+
+
+def with_minimum(group: PodGroup, pods: int) -> PodGroup:
+    """The group if so many of its pods had to start together. It is not composite."""
+    changed: PodGroup = replace(group, spec=replace(group.spec, min_member=pods))
+    if not isinstance(changed, UpstreamGroup) or not isinstance(changed.written, WorkloadPodGroup):
+        return changed
+    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=pods))
+    written = replace(changed.written, spec=replace(changed.written.spec, scheduling_policy=policy))
+    return replace(changed, written=written)
 
 
 def translated(obj: T) -> T | UpstreamGroup:

@@ -30,11 +30,14 @@ class SubGroupPolicy:
     of them form one if there are no keys. A pod without a value for one of the keys is in none."""
 
     name: str
-    selector: LabelSelector | None = field(hash=False)  # None: all pods
     keys: tuple[str, ...]
     size: int | None  # how many pods make a sub-group whole; None: as many as there are
     least: int  # how many sub-groups there must be before the group starts
     closeness: Closeness | None
+    selector: LabelSelector | None = field(default=None, hash=False)  # None: all pods
+    groups: tuple[
+        str, ...
+    ] = ()  # names of PodGroups of scheduling.k8s.io whose pods these are; then no selector counts
 
 
 @dataclass(frozen=True)

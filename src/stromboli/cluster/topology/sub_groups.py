@@ -95,6 +95,9 @@ def _divide(job: Job, policies: tuple[SubGroupPolicy, ...]) -> SubGroups:
 
 
 def _selects(policy: SubGroupPolicy, task: Task) -> bool:
+    if policy.groups:
+        group = task.pod.spec.scheduling_group
+        return group is not None and group.pod_group_name in policy.groups
     return policy.selector is None or matches_labels(policy.selector, task.pod.metadata.labels)
 
 

@@ -137,7 +137,7 @@ class UpstreamIndex:
         for plan in jobs.values():
             if plan.leaves or plan.trouble:  # otherwise its groups are on their own
                 group = _in_queue(plan.top, queues.get(plan.root, ""))
-                self._show(plan.job, _with_roles(plan, group), [*plan.leaves], plan.trouble, plan.why)
+                self._show(plan.job, _with_roles(plan, group), [*plan.leaves, *plan.others], plan.trouble, plan.why)
 
     def _show(self, job_key: JobKey, group: UpstreamGroup, members: list[JobKey], trouble: Trouble, why: str) -> None:
         """Show the job as this group, in its queue; or hide it, if something is wrong with it."""
@@ -181,7 +181,13 @@ def _with_roles(plan: Plan, group: UpstreamGroup) -> UpstreamGroup:
     if not group.is_composite:
         return group
     roles = {leaf.original.metadata.name: leaf.least for leaf in plan.leaves.values()}
-    return replace(group, spec=replace(group.spec, min_member=plan.least, min_task_member=roles))
+    notes = group.metadata.annotations | ({names.GOES_WHOLE: "true"} if plan.goes_whole else {})
+    return replace(
+        group,
+        metadata=replace(group.metadata, annotations=notes),
+        spec=replace(group.spec, min_member=plan.least, min_task_member=roles),
+        parts=tuple(plan.parts),
+    )
 
 
 def _queues_of_trees(plans: Mapping[JobKey, Plan], groups: Mapping[JobKey, UpstreamGroup]) -> dict[JobKey, str]:

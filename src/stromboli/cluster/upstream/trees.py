@@ -7,6 +7,10 @@ it, with a minimum of its own. The other children are jobs of their own and may 
 Which children these are follows from the pods: those that run, then those whose pods exist, then the smallest, then by
 name. A child may be a composite, too, down to four levels. The groups of a composite whose policy is `basic` are on
 their own, unless it must start with others: then one of them does.
+
+All groups of a composite that must be in one domain, or that is disrupted whole, are in one job: the others, too, which
+it does not need to start. Each of those is a sub-group that starts whole or not at all (`parts`). So is each group that
+must be in a domain of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from stromboli.api.upstream import UpstreamGroup, plain_name
+from stromboli.api.upstream import Part, UpstreamGroup, plain_name
 
 from ..model import JobKey
 
@@ -39,7 +43,10 @@ class Plan:
     job: JobKey
     top: UpstreamGroup  # the group that the job is, or the composite whose groups it has
     root: JobKey  # the composite above all
-    leaves: dict[JobKey, UpstreamGroup] = field(default_factory=dict)
+    leaves: dict[JobKey, UpstreamGroup] = field(default_factory=dict)  # those that it needs to start
+    others: dict[JobKey, UpstreamGroup] = field(default_factory=dict)  # those that it can do without
+    parts: list[Part] = field(default_factory=list)
+    goes_whole: bool = False
     trouble: Trouble = ""
     why: str = ""
 
@@ -80,7 +87,7 @@ class _Trees:
     def _start(self, key: JobKey, root: JobKey, *, depth: int, after: Plan | None = None) -> None:
         """A group that may start by itself; `after`: once this job has started."""
         group = self._groups[key]
-        if group.is_composite and group.is_basic:
+        if group.is_composite and group.is_basic and not _stays_together(group):
             self._plans[key] = Plan(key, group, root)
             if self._too_deep(key, root, depth):
                 return
@@ -98,6 +105,9 @@ class _Trees:
         """The group must start together with the others of this job."""
         group = self._groups[key]
         self._plans[key] = plan
+        plan.goes_whole = plan.goes_whole or group.goes_whole
+        if group.topology_key and group is not plan.top:
+            self._add_part(plan, key, group.topology_key)
         if not group.is_composite:
             plan.leaves[key] = group
             return
@@ -110,7 +120,29 @@ class _Trees:
         for child in children[: group.least]:
             self._add(plan, child, depth + 1)
         for child in children[group.least :]:
-            self._start(child, plan.root, depth=depth + 1, after=plan)
+            if _stays_together(group):
+                self._add_other(plan, child)
+            else:
+                self._start(child, plan.root, depth=depth + 1, after=plan)
+
+    def _add_other(self, plan: Plan, key: JobKey) -> None:
+        """The job can do without this group, but it must be where the others are."""
+        for below in (key, *self._below(key)):
+            self._plans[below] = plan
+            if not self._groups[below].is_composite:
+                plan.others[below] = self._groups[below]
+            plan.goes_whole = plan.goes_whole or self._groups[below].goes_whole
+        self._add_part(plan, key, self._groups[key].topology_key, needed=False)
+
+    def _add_part(self, plan: Plan, key: JobKey, topology_key: str, *, needed: bool = True) -> None:
+        below = [key, *self._below(key)]
+        inner = next((one for one in below[1:] if self._groups[one].topology_key), None)
+        if inner is not None:
+            plan.trouble, plan.why = "invalid", _two_constraints(self._groups[inner], self._groups[key])
+        leaves = [self._groups[one] for one in below if not self._groups[one].is_composite]
+        if leaves:
+            named = tuple(sorted(leaf.original.metadata.name for leaf in leaves))
+            plan.parts.append(Part(named, topology_key, needed))
 
     def _too_deep(self, key: JobKey, root: JobKey, depth: int) -> bool:
         if depth < MAX_DEPTH or not self._children.get(key):
@@ -174,6 +206,11 @@ class _Trees:
         return Plan(key, group, parent, trouble="missing", why=why)
 
 
+def _stays_together(composite: UpstreamGroup) -> bool:
+    """Whether what becomes of one of its groups, from the first pod on, concerns all of them."""
+    return bool(composite.topology_key) or composite.goes_whole
+
+
 def _name(group: UpstreamGroup) -> str:
     kind = group.original.kind
     return f"{kind} {group.metadata.namespace}/{group.original.metadata.name}"
@@ -183,6 +220,13 @@ def _too_few(group: UpstreamGroup, found: int) -> str:
     return (
         f"{_name(group)} needs {group.least} groups to start, and has {found}. Create the others, or lower "
         "minGroupCount."
+    )
+
+
+def _two_constraints(inner: UpstreamGroup, outer: UpstreamGroup) -> str:
+    return (
+        f"{_name(inner)} has a topology constraint, and {_name(outer)} above it, which starts together with others, "
+        "has one, too. Only one of the two can be kept; create one of them without."
     )
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from stromboli.api import KObject, Node, Pod, PodSpec, Queue, Toleration, key
 from stromboli.api.quantity import amount, format_amount, stated_amount
+from stromboli.api.upstream import with_minimum
 
 from .target import Target
 
@@ -43,7 +44,7 @@ class Minimum:
     """Fewer pods must start together."""
 
     pods: int
-    field: str  # minAvailable of a Job, minMember of a PodGroup
+    field: str  # minAvailable of a Job, minMember of a PodGroup, minCount of one of Kubernetes
 
     @property
     def phrase(self) -> str:
@@ -54,7 +55,7 @@ class Minimum:
             changed: KObject = replace(target.job, spec=replace(target.job.spec, min_available=self.pods))
         else:
             assert target.group is not None
-            changed = replace(target.group, spec=replace(target.group.spec, min_member=self.pods))
+            changed = with_minimum(target.group, self.pods)
         return _edited(objects, [changed]), []
 
 

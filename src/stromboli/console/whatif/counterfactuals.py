@@ -233,8 +233,8 @@ class _Search:
     def _minimum(self) -> Iterator[Counterfactual]:
         """The largest minimum with which it starts."""
         job = self._job
-        field = "minAvailable" if self._target.job is not None else "minMember"
-        if job.min_available < 2 or (self._target.job is None and self._target.group is None):
+        field = self._target.minimum_field
+        if job.min_available < 2 or not field:
             return
         fit = self._explanation.pods_that_fit
         most = job.min_available - 1 if fit is None else min(job.min_available - 1, job.pods.running + fit)

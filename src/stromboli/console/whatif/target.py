@@ -23,6 +23,7 @@ from stromboli.api import (
     key,
     names,
 )
+from stromboli.api.upstream import UpstreamGroup
 from stromboli.insight import JobPicture
 
 SpecChange = Callable[[PodSpec], PodSpec]
@@ -54,6 +55,15 @@ class Target:
         if not found and self.job is not None:
             found = [task.template.spec for task in self.job.spec.tasks]
         return found
+
+    @property
+    def minimum_field(self) -> str:
+        """The field that says how many of its pods must start together; "" if none does."""
+        if self.job is not None:
+            return "minAvailable"
+        if isinstance(self.group, UpstreamGroup):
+            return "" if self.group.is_composite else "minCount"
+        return "" if self.group is None else "minMember"
 
     def keys(self) -> set[tuple[str, str]]:
         objects: list[KObject] = [*([self.job] if self.job else []), *([self.group] if self.group else []), *self.pods]

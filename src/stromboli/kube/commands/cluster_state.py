@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stromboli.api import KINDS, Command, KObject, PodDisruptionBudget
+from stromboli.api.upstream import translated
 from stromboli.errors import ClusterError, NotPermitted
 from stromboli.insight import State
 from stromboli.kube.client import (
@@ -70,7 +71,7 @@ async def read_state(client: Client, scheduler_name: str) -> State:
         )
     except Failure as failure:
         raise cluster_error(client.config, failure) from None
-    return State([obj for objects in listed for obj in objects], time.time(), scheduler_name)
+    return State([translated(obj) for objects in listed for obj in objects], time.time(), scheduler_name)
 
 
 async def read_namespace(client: Client, namespace: str, scheduler_name: str) -> State:
@@ -82,7 +83,7 @@ async def read_namespace(client: Client, namespace: str, scheduler_name: str) ->
         )
     except Failure as failure:
         raise cluster_error(client.config, failure) from None
-    return State([obj for objects in listed for obj in objects], time.time(), scheduler_name)
+    return State([translated(obj) for objects in listed for obj in objects], time.time(), scheduler_name)
 
 
 async def _all(*lists: Awaitable[list[KObject]]) -> list[list[KObject]]:

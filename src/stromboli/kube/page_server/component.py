@@ -17,6 +17,7 @@ from http import HTTPStatus
 from typing import Final
 
 from stromboli.api import KObject
+from stromboli.api.upstream import translated
 from stromboli.insight import State, document, explain
 from stromboli.kube.client import Client, Failure
 from stromboli.kube.runtime import ConfigurationFile, ErrorReporter, Log, ProcessMetrics
@@ -201,7 +202,7 @@ class PageComponent:
         self._objects.changed.set()
 
     def _state(self) -> State:
-        return State(self._visible(), self._clock(), self._scheduler_name)
+        return State([translated(obj) for obj in self._visible()], self._clock(), self._scheduler_name)
 
     def _new_scheduler(self) -> Scheduler:
         """With the configuration of the real one, and a memory of its own."""

@@ -36,7 +36,7 @@ def orphans(cluster: Cluster, now: float) -> Iterator[Decision]:
     for job_key in sorted(key for key, job in cluster.jobs.items() if job.object and job.queue.object is None):
         if not _is_put_aside(cluster, cluster.jobs[job_key]):  # otherwise the cycle has said so
             yield from _group(cluster.jobs[job_key], now)
-    yield from _upstream_groups(cluster, now)
+    yield from upstream_statuses(cluster, now)
     for reservation in cluster.reservations_without_queue():
         if ObjectRef("Reservation", reservation.metadata.name) not in cluster.put_aside:
             yield from _reservation(reservation, now)
@@ -75,7 +75,7 @@ def _upstream_name(task: Task) -> str:
     return "" if group is None else group.pod_group_name
 
 
-def _upstream_groups(cluster: Cluster, now: float) -> Iterator[Decision]:
+def upstream_statuses(cluster: Cluster, now: float) -> Iterator[Decision]:
     """The groups of scheduling.k8s.io that are no job, but part of one, or that something is wrong with."""
     index = cluster.upstream
     for group_key in sorted(index.groups):

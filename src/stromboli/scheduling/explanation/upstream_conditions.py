@@ -84,6 +84,8 @@ def _target(group: UpstreamGroup, now: float, placed: bool, evicted: str) -> Pod
 
 
 def _said_minimum(group: UpstreamGroup) -> str:
+    if group.is_basic and not group.is_composite:
+        return "One of its pods has a node; they start one by one."
     what = "group" if group.is_composite else "pod"
     number = f"{group.least} {what}s" if group.least > 1 else f"One {what}"
     return f"{number}, as many as must start together, {'have' if group.least > 1 else 'has'} nodes."
