@@ -531,6 +531,9 @@ def test_a_pod_on_lent_resources_is_marked_in_its_status_before_its_bind() -> No
         assert is_backfill(bound)
         bound.metadata.annotations.clear()
         assert is_backfill(bound), "its owner cannot remove it"
+        harness.watch_shows("ns/a")
+        await harness.binder.wait_observed()
+        assert not harness.binder._marked, "what the watch has shown need not be remembered"
 
     play(story)
 

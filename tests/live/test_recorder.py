@@ -71,6 +71,8 @@ def test_a_second_process_appends_and_ends_a_torn_line(tmp_path: Path) -> None:
     found = replayed(file)
     assert len(found) > first
     assert all(one.is_same for one in found)
+    Recorder(file, "volcano").close()
+    assert b"\n\n" not in file.read_bytes(), "a whole line is not ended twice"
 
 
 def test_a_refused_bind_is_an_input(tmp_path: Path) -> None:
