@@ -140,6 +140,17 @@ def test_roles_count_by_their_minimums(master: int, worker: int, roles: dict[str
 
 
 # The pods are there before the job is admitted: it is admitted for 4 of 4 CPUs, and is promised nothing.
+def test_a_gang_that_runs_may_grow_when_one_of_its_pods_ends() -> None:
+    """Two pods run, and the node has room for two. One more is no whole gang that lacks room for three."""
+    known = cluster(
+        node("n1", cpu=2),
+        group("g", min_member=2, phase="Running"),
+        pods("runs", 2, group="g", cpu=1, node="n1"),
+        pod("waits", group="g", cpu=1),
+    )
+    assert not opened(known).state(EmptyNodes).is_hopeless(known.jobs[JobKey("default/g")])
+
+
 def test_a_job_with_pods_is_promised_nothing_from_the_start() -> None:
     known = cluster(
         node("n1", cpu=4),
