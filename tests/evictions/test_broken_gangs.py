@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from starvation.scenes import gang, group, node, pod, priority_class, scene
+from stromboli.api import names
 
 HIGH = priority_class("high", 100)
 
@@ -126,3 +127,18 @@ def test_fewest_pods_of_jobs_that_stop(seed: int) -> None:
     lost = Counter(name[0] for name in gone)
     stopped = sum(len(nodes) for name, (least, nodes) in jobs.items() if len(nodes) - lost[name] < least)
     assert stopped == least_stopped(jobs, wanted), (jobs, wanted, gone)
+
+
+# A crew of five needs a master and two workers, and has one of each to spare, but not two of one. Its first two pods
+# are on n1, beside two single pods on n2, which stop when they go.
+@pytest.mark.parametrize(("roles", "gone"), [("mmwww", "single"), ("wwwmm", "single"), ("wmwmw", "crew")])
+def test_no_role_loses_more_than_it_can_spare(roles: str, gone: str) -> None:
+    crew = group("crew", 3)
+    crew["spec"]["minTaskMember"] = {"m": 1, "w": 2}
+    pods = [pod(f"crew-{i}", 1, group="crew", on="n1" if i < 2 else "n3") for i in range(5)]
+    for one, role in zip(pods, roles, strict=True):
+        one["metadata"]["annotations"][names.TASK_SPEC] = role
+    singles = [pod(f"single-{i}", 1, on="n2") for i in range(2)]
+    urgent = pod("urgent", 2, priority="high", at=1)
+    found = evicted(node("n1", 2), node("n2", 2), node("n3", 3), crew, pods, singles, urgent)
+    assert found == {f"{gone}-0", f"{gone}-1"}
