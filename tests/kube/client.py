@@ -10,7 +10,7 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -21,12 +21,20 @@ MERGE = "application/merge-patch+json"
 
 
 class Refused(Exception):
-    """The API server said no; `status` is the HTTP status, `reason` the machine's word for it, such as `NotFound`."""
+    """The API server said no; `status` is the HTTP status, `reason` the machine's word for it, such as `NotFound`, and
+    `causes` are the fields that are wrong, each with a message."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str, causes: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
         self.reason = reason
+        self.causes = causes
+
+
+def causes_in(status: Any) -> list[tuple[str, str]]:
+    """The field, "" if none is named, and the message of each cause in a Status."""
+    causes = (status.get("details") or {}).get("causes") or ()
+    return [(cause.get("field", ""), cause.get("message", "")) for cause in causes]
 
 
 class Client:
@@ -113,7 +121,7 @@ class Client:
 def _refusal(status: int, body: bytes) -> Refused:
     try:
         said = json.loads(body)
-        return Refused(status, said.get("reason", ""), said.get("message", ""))
+        return Refused(status, said.get("reason", ""), said.get("message", ""), causes_in(said))
     except (ValueError, AttributeError):  # not every layer of the server answers with a Status
         return Refused(status, http.client.responses.get(status, ""), body.decode(errors="replace").strip())
 

@@ -68,7 +68,34 @@ def test_cel_agrees(case: Case) -> None:
 @pytest.mark.parametrize(("server", "knows"), [((1, 24), False), ((1, 25), True), ((1, 36), True)])
 def test_servers_get_the_rules_they_know(server: tuple[int, int], knows: bool) -> None:
     expressions = {rule["rule"] for definition in definitions(server).values() for rule in _rules(definition)}
-    assert expressions == ({rule.cel for rule in RULES if rule.door is Door.DEFINITION} if knows else set())
+    assert expressions == {rule.cel for rule in RULES if rule.door_on(server) is Door.DEFINITION}
+    assert bool(expressions) == knows
+
+
+def test_refusals_name_the_value() -> None:
+    """The others say that something is there, or is not, or may not be that one value; or are about one task, and cost
+    too much to name the value."""
+    without = {rule.message for rule in RULES if not rule.on_update and (not rule.says or rule.is_costly)}
+    assert without == {
+        "dependsOn must not lead back to the task itself",
+        "exitCode must not be 0, which is success",
+        "metadata.annotations must not have both volcano.sh/jdb-min-available and volcano.sh/jdb-max-unavailable",
+        "must have a resource or a percentage",
+        "must have at least one value for the operators In and NotIn",
+        "must have either a volumeClaimName or a volumeClaim",
+        "must have either an event or an exitCode",
+        "must have exactly one of exactMatch, regexMatch and labelMatch",
+        "must have highestTierAllowed or highestTierName, not both",
+        "must have no values for the operators Exists and DoesNotExist",
+        "must say who may use the reservation: an object, a controller or a labelSelector",
+        "policies must not have two actions for one event",
+        "policies must not have two actions for one exitCode",
+        'policies must not name other events beside "*", which means all of them',
+        "queue must not be root: jobs go to the queues below it",
+        "selector must have an exactMatch, as the member is a HyperNode",
+        "spec.members must not have the HyperNode itself",
+        "spec.parent must not be the queue itself",
+    }
 
 
 @pytest.mark.parametrize(("folder", "server"), [("overlays/before-1.25", (1, 24)), ("components/since-1.30", (1, 30))])

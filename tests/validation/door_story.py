@@ -18,14 +18,19 @@ import pytest
 
 from kube.client import Client, Refused, eventually
 from kube.test_rules import PATHS, refusal_of
-from stromboli.api import ApiError, Queue, decode, validate_submission
-from stromboli.api.rules import RULES
-from validation.cel_rules import schemas
+from stromboli.api import ApiError, Queue, decode, default, validate_submission
+from stromboli.api.kinds import KINDS
+from stromboli.api.rules import RULES, Door, broken_rules
+from stromboli.api.validation.conversion import convert
+from stromboli.embedded.schema import custom_schema, validate_custom
+from stromboli.kube.crds.definitions import NEWEST
+from validation.cel_rules import filled_in, schemas
 from validation.mutations import mutated
 
 QUEUES, GROUPS, JOBS, PODS = PATHS["Queue"], PATHS["PodGroup"], PATHS["Job"], PATHS["Pod"]
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
 OBJECTS = 10_000
+DENIED = "denied request: "
 BAD: dict[str, Any] = {"plugins": {"magic": []}}
 
 
@@ -72,16 +77,30 @@ def _compare(door: Client, namespace: str, document: dict[str, Any]) -> str:
     kind, metadata = document["kind"], dict(document["metadata"])
     here = metadata.pop("namespace", "default" if kind == "Command" else namespace)
     here = here if here in ("default", "stromboli-system", "kube-system") else namespace
-    said = refusal_of(door, PATHS[kind].format(here), document | {"metadata": metadata})
-    error = _error_in(_as_stored(document | {"metadata": metadata | {"namespace": here}}))
+    refused = _refused(door, PATHS[kind].format(here), document | {"metadata": metadata})
+    as_stored = _as_stored(document | {"metadata": metadata | {"namespace": here}})
+    error = _error_in(as_stored)
     if error is not None and _is_left_to_controllers(error, document):
         return "left to the controllers"
     if error is None:
-        assert not said or _is_for_kubernetes(said, kind), (document, said)
-        return "refused by Kubernetes" if said else "accepted"
-    assert said, (document, str(error))
-    assert _names_a_field(error.field, said), (document, str(error), said)
+        assert refused is None or _is_for_kubernetes(refused, kind), (document, str(refused))
+        return "accepted" if refused is None else "refused by Kubernetes"
+    assert refused is not None, (document, str(error))
+    if _is_for_kubernetes(refused, kind):
+        return "refused by Kubernetes"
+    mistakes = _mistakes_in(as_stored)
+    for field, sentence in _said(refused):
+        assert _is_named(field, sentence, mistakes), (document, str(refused), mistakes)
+    assert _is_named(error.field, error.message, mistakes), (document, str(error), mistakes)
     return "refused"
+
+
+def _refused(door: Client, path: str, document: dict[str, Any]) -> Refused | None:
+    try:
+        door.create(f"{path}?dryRun=All", document)
+    except Refused as refused:
+        return refused
+    return None
 
 
 def _error_in(document: dict[str, Any]) -> ApiError | None:
@@ -94,7 +113,7 @@ def _error_in(document: dict[str, Any]) -> ApiError | None:
 
 def _as_stored(document: dict[str, Any]) -> dict[str, Any]:
     """A pod that names no scheduler is not ours, once it is in a cluster."""
-    if document["kind"] == "Pod" and not document.get("spec", {}).get("schedulerName"):
+    if document["kind"] == "Pod" and document.get("spec", {}).get("schedulerName") in (None, ""):
         return document | {"spec": document.get("spec", {}) | {"schedulerName": "default-scheduler"}}
     return document
 
@@ -108,19 +127,52 @@ def _is_left_to_controllers(error: ApiError, document: dict[str, Any]) -> bool:
     return not by_rule and (in_template or "lead back" in error.message or "replicas together" in error.message)
 
 
-def _is_for_kubernetes(said: str, kind: str) -> bool:
-    return "metadata." in said or kind not in schemas() or "NotFound" in said or "unknown field" in said
+def _is_for_kubernetes(refused: Refused, kind: str) -> bool:
+    """Metadata, namespaces, and kinds that are not ours, unless a policy speaks, or of our annotations."""
+    said = str(refused)
+    if DENIED in said or "metadata.annotations[volcano.sh/" in said:
+        return False
+    return "metadata." in said or kind not in schemas() or refused.reason == "NotFound" or "unknown field" in said
 
 
-def _names_a_field(field: str, said: str) -> bool:
-    """Of several mistakes each side may name another first. The server names the whole if it lacks a part."""
-    if "NotFound" in said:
+def _said(refused: Refused) -> list[tuple[str, str]]:
+    """Each field that a refusal names, and what it says of it."""
+    _, denied, said = str(refused).partition(DENIED)
+    if denied:
+        field, _, sentence = said.partition(": ")
+        return [(field, sentence)]
+    assert refused.causes, str(refused)
+    return [(field, sentence.removeprefix("Invalid value: ")) for field, sentence in refused.causes]
+
+
+def _mistakes_in(document: dict[str, Any]) -> dict[str, set[str]]:
+    """All that is wrong, by field: the sentences of rules, and "" where the schema has it, in words of its own."""
+    mistakes: dict[str, set[str]] = {}
+    schema = schemas().get(document["kind"])
+    found = [] if schema is None else validate_custom(filled_in(document, schema), custom_schema(schema))
+    for error in found:
+        mistakes.setdefault(_field(error.field), set()).add("")
+    if found:
+        return mistakes
+    typed = convert(document, KINDS[document["apiVersion"], document["kind"]])
+    default(typed)
+    for broken in broken_rules(typed):
+        said = {broken.sentence} | ({broken.rule.must} if broken.rule.door_on(NEWEST) is Door.DEFINITION else set())
+        mistakes.setdefault(_field(broken.field), set()).update(said)
+    return mistakes
+
+
+def _is_named(field: str, sentence: str, mistakes: dict[str, set[str]]) -> bool:
+    """The server names the whole if it lacks a part that is required."""
+    at = _field(field)
+    if any("" in said and (at == known or at.startswith(f"{known}.")) for known, said in mistakes.items()):
         return True
-    return _field(field) in _field(said) or re.search(r"\b(spec|target|metadata|action|tasks)\b", said) is not None
+    return sentence in mistakes.get(at, ())
 
 
 def _field(path: str) -> str:
-    return re.sub(r"\[\d*\]", "[]", path)
+    """The server separates names in a mapping by dots, too."""
+    return re.sub(r"\[([^\]\d][^\]]*)\]", r".\1", path)
 
 
 # -- objects among others ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from embedded.api import EmbeddedTransport
-from kube.client import Client, Refused
+from kube.client import Client, Refused, causes_in
 from stromboli.embedded.admission import ADMINISTRATOR, User
 from stromboli.embedded.server import Request, Response
 from stromboli.kube.crds import definitions
@@ -53,7 +53,7 @@ class EmbeddedClient(Client):
         self.warnings = [text for name, text in outcome.headers if name == "Warning"]
         answer = outcome.json()
         if outcome.status >= 300:
-            raise Refused(outcome.status, answer["reason"], answer["message"])
+            raise Refused(outcome.status, answer["reason"], answer["message"], causes_in(answer))
         return answer
 
 

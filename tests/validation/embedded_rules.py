@@ -10,7 +10,7 @@ from stromboli.api.rules import Door
 from stromboli.embedded.cel import Budget, compiled
 from stromboli.embedded.schema import Schema, custom_schema, rule_errors
 from stromboli.kube.crds import validating_policies
-from stromboli.kube.crds.definitions import definitions
+from stromboli.kube.crds.definitions import NEWEST, definitions
 from validation.cel_rules import Document, Found, seen_by_a_server
 
 STEPS = 10_000_000
@@ -37,7 +37,7 @@ def _policies() -> dict[str, list[dict[str, Any]]]:
 
 
 def said_by_the_embedded_server(document: Document, was: Document | None = None) -> set[tuple[str, str]]:
-    """Every field and sentence; positions in lists are left out where a policy speaks."""
+    """Every field and sentence."""
     now, before = seen_by_a_server(document), None if was is None else seen_by_a_server(was)
     schema = _schemas().get(document["kind"])
     errors = [] if schema is None else rule_errors(now, schema, before)[0]
@@ -54,15 +54,12 @@ def said_by_the_embedded_server(document: Document, was: Document | None = None)
 
 
 def expected_of_it(found: list[Found]) -> set[tuple[str, str]]:
-    """The same, by what the rules say: definitions name no values, and policies no positions."""
-    return {_expected(one) for one in found}
-
-
-def _expected(found: Found) -> tuple[str, str]:
-    if found.rule.door is Door.DEFINITION:
-        # A definition cannot name fields of the metadata.
-        is_named = not found.field.startswith("metadata")
-        return (found.field, found.rule.must) if is_named else ("<nil>", found.rule.message)
-    is_inside = "[" in re.sub(r"annotations\[.*", "", found.field)
-    field = re.sub(r"\[\d+\]", "[]", found.field)
-    return field, found.rule.must if is_inside or not found.rule.says else found.sentence
+    """The same, by what the rules say: definitions name no values, and policies one item of a list that breaks a
+    rule."""
+    first: dict[tuple[str, ...], tuple[str, str]] = {}
+    for one in found:
+        if one.rule.door_on(NEWEST) is Door.DEFINITION:
+            first[one.rule.message, one.field] = (one.field, one.rule.must)
+        else:
+            first.setdefault((one.rule.message, re.sub(r"\[\d+\]", "[]", one.field)), (one.field, one.sentence))
+    return set(first.values())

@@ -18,6 +18,7 @@ _NAME: Final = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _STEP: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _KEY: Final = f"^({_STEP}([.]{_STEP})*/)?{_NAME}$"
 _VALUE: Final = f"^({_NAME})?$"
+_ONE_KEY_MUST: Final = 'must be such as "app" or "example.com/app"'
 _KEY_MUST: Final = 'must have keys such as "app" or "example.com/app"'
 _VALUE_MUST: Final = 'must have values of letters, digits, "-", "_" and ".", at most 63 characters'
 
@@ -38,19 +39,28 @@ def _no_values(requirement: LabelSelectorRequirement) -> str:
 
 
 def _keys(selector: LabelSelector) -> str:
-    return unless(all(_is_key(name) for name in selector.match_labels), _KEY_MUST)
+    return _not_one_of(_KEY_MUST, [name for name in selector.match_labels if not _is_key(name)])
 
 
 def _values(selector: LabelSelector) -> str:
-    return unless(all(_is_value(value) for value in selector.match_labels.values()), _VALUE_MUST)
+    return _not_one_of(_VALUE_MUST, [value for value in selector.match_labels.values() if not _is_value(value)])
 
 
 def _key(requirement: LabelSelectorRequirement) -> str:
-    return unless(_is_key(requirement.key), 'must be such as "app" or "example.com/app"')
+    return unless(_is_key(requirement.key), f'{_ONE_KEY_MUST}, not "{requirement.key}"')
 
 
 def _operands(requirement: LabelSelectorRequirement) -> str:
-    return unless(all(_is_value(value) for value in requirement.values), _VALUE_MUST)
+    return _not_one_of(_VALUE_MUST, [value for value in requirement.values if not _is_value(value)])
+
+
+def _not_one_of(must: str, wrong: list[str]) -> str:
+    return f'{must}, not "{min(wrong)}"' if wrong else ""
+
+
+def _says_not(must: str, wrong: str) -> str:
+    """The same in CEL; `wrong` is a list."""
+    return f"""'{must}, not "' + {wrong}.min() + '"'"""
 
 
 def _is_key(text: str) -> bool:
@@ -89,20 +99,25 @@ RULES: Final = (
         cel="!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || self.values.size() == 0",
     ),
     Rule(
-        on=LabelSelectorRequirement, field="key", must='must be such as "app" or "example.com/app"', broken=_key,
-        cel=f"has(self.key) && {_cel_key('self.key')}", door=Door.POLICY,
+        on=LabelSelectorRequirement, field="key", must=_ONE_KEY_MUST, broken=_key,
+        cel=f"has(self.key) && {_cel_key('self.key')}", says=_says_not(_ONE_KEY_MUST, "[self.key]"), door=Door.POLICY,
     ),
     Rule(
         on=LabelSelectorRequirement, field="values", must=_VALUE_MUST, broken=_operands,
-        cel=f"!has(self.values) || self.values.all(v, v.matches('{_VALUE}'))", door=Door.POLICY,
+        cel=f"!has(self.values) || self.values.all(v, v.matches('{_VALUE}'))",
+        says=_says_not(_VALUE_MUST, f"self.values.filter(v, !v.matches('{_VALUE}'))"), door=Door.POLICY,
     ),
     Rule(
         on=LabelSelector, field="matchLabels", must=_KEY_MUST, broken=_keys,
-        cel=f"!has(self.matchLabels) || self.matchLabels.all(k, {_cel_key('k')})", door=Door.POLICY,
+        cel=f"!has(self.matchLabels) || self.matchLabels.all(k, {_cel_key('k')})",
+        says=_says_not(_KEY_MUST, f"self.matchLabels.filter(k, !({_cel_key('k')}))"), door=Door.POLICY,
     ),
     Rule(
         on=LabelSelector, field="matchLabels", must=_VALUE_MUST, broken=_values,
         cel=f"!has(self.matchLabels) || self.matchLabels.all(k, self.matchLabels[k].matches('{_VALUE}'))",
+        says=_says_not(
+            _VALUE_MUST, f"self.matchLabels.map(k, self.matchLabels[k]).filter(v, !v.matches('{_VALUE}'))"
+        ),
         door=Door.POLICY,
     ),
     Rule(

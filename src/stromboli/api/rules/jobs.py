@@ -32,7 +32,7 @@ def _dependencies(spec: JobSpec) -> str:
     known = {task.name for task in spec.tasks}
     named = {name for task in spec.tasks if task.depends_on is not None for name in task.depends_on.name}
     strange = [name for name in named - known if not re.fullmatch(_UNNAMED, name)]
-    return f"dependsOn must name tasks of this job, not {min(strange)}" if strange else ""
+    return f'dependsOn must name tasks of this job, not "{min(strange)}"' if strange else ""
 
 
 def _gang(spec: JobSpec) -> str:
@@ -47,7 +47,7 @@ def _not_the_root(spec: JobSpec) -> str:
 
 def _plugins(spec: JobSpec) -> str:
     unknown = [name for name in spec.plugins if name not in JOB_PLUGINS]
-    return f"{_PLUGINS_MUST}, not {min(unknown)}" if unknown else ""
+    return f'{_PLUGINS_MUST}, not "{min(unknown)}"' if unknown else ""
 
 
 def _paths(spec: JobSpec) -> str:
@@ -135,7 +135,7 @@ RULES: Final = (
         on=JobSpec, field="tasks", must="dependsOn must name tasks of this job", broken=_dependencies,
         cel="self.tasks.all(t, !has(t.dependsOn) || !has(t.dependsOn.name)"
         f" || t.dependsOn.name.all(n, {_KNOWN}))",
-        says=f"'dependsOn must name tasks of this job, not ' + {_STRANGE}.map(names, names.min()).min()",
+        says=f"""'dependsOn must name tasks of this job, not "' + {_STRANGE}.map(names, names.min()).min() + '"'""",
         door=Door.POLICY,
     ),
     Rule(
@@ -156,7 +156,7 @@ RULES: Final = (
     Rule(
         on=JobSpec, field="plugins", must=_PLUGINS_MUST, broken=_plugins,
         cel=f"!has(self.plugins) || self.plugins.all(p, p in {list(JOB_PLUGINS)})",
-        says=f"'{_PLUGINS_MUST}, not ' + self.plugins.filter(p, !(p in {list(JOB_PLUGINS)})).min()",
+        says=f"""'{_PLUGINS_MUST}, not "' + self.plugins.filter(p, !(p in {list(JOB_PLUGINS)})).min() + '"'""",
         door=Door.POLICY,
     ),
     Rule(

@@ -77,6 +77,7 @@ def _of_lists(owner: type[Struct]) -> Iterable[Rule]:
         on=owner, field="policies", must="must not have two actions for one event", broken=_no_event_twice,
         cel=f"{_FEW} || {list(EVENTS)}.all(e, {_TWICE.replace('> 1', '<= 1')})",
         says=f"'must not have two actions for the event ' + {list(EVENTS)}.filter(e, {_TWICE})[0]",
+        is_costly=owner is TaskSpec,
     )  # fmt: skip
     yield Rule(
         on=owner, field="policies", must="must not have two actions for one exitCode", broken=_no_code_twice,
@@ -84,6 +85,7 @@ def _of_lists(owner: type[Struct]) -> Iterable[Rule]:
         " || self.policies.exists_one(o, has(o.exitCode) && o.exitCode == p.exitCode))",
         says="'must not have two actions for the exitCode '"
         f" + string({_REPEATED_CODES}.map(p, p.exitCode).min())",
+        is_costly=owner is TaskSpec,
     )  # fmt: skip
     yield Rule(
         on=owner, field="policies", must=_ALONE, broken=_any_event_alone,

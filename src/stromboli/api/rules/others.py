@@ -28,7 +28,8 @@ def _by_administrators(command: Command) -> str:
     """A queue is everybody's. Whoever may edit the objects of a namespace must not close the queues of others with
     them."""
     of_queue = command.target is not None and command.target.kind == "Queue"
-    return unless(not of_queue or command.metadata.namespace in ADMINISTRATORS, _NAMESPACE_MUST)
+    holds = not of_queue or command.metadata.namespace in ADMINISTRATORS
+    return unless(holds, f"{_NAMESPACE_MUST}, not {command.metadata.namespace}")
 
 
 def _budgets(owner: Pod | Job) -> dict[str, str]:
@@ -80,6 +81,7 @@ RULES: Final = (
     Rule(
         on=Command, field="metadata.namespace", must=_NAMESPACE_MUST, broken=_by_administrators, door=Door.POLICY,
         cel=f"self.target.kind != 'Queue' || self.metadata.namespace in {list(ADMINISTRATORS)}",
+        says=f"'{_NAMESPACE_MUST}, not ' + self.metadata.namespace",
     ),
     *_of_budgets(),
 )  # fmt: skip

@@ -52,17 +52,20 @@ def _steps(queue: Queue) -> tuple[list[str], list[str]] | None:
 def _path(queue: Queue) -> str:
     steps = _steps(queue)
     holds = steps is None or (steps[0][0] == ROOT_QUEUE and "" not in steps[0])
-    return unless(holds, _PATH_MUST)
+    return unless(holds, f'{_PATH_MUST}, not "{queue.metadata.annotations.get(HIERARCHY, "")}"')
 
 
 def _one_weight_each(queue: Queue) -> str:
     steps = _steps(queue)
-    return unless(steps is None or len(steps[0]) == len(steps[1]), _LENGTH_MUST)
+    if steps is None or len(steps[0]) == len(steps[1]):
+        return ""
+    return f"{_LENGTH_MUST} ({len(steps[0])}), not {len(steps[1])}"
 
 
 def _positive_weights(queue: Queue) -> str:
     steps = _steps(queue)
-    return unless(steps is None or all(_is_weight(part) for part in steps[1]), _WEIGHTS_MUST)
+    wrong = [] if steps is None else [part for part in steps[1] if not _is_weight(part)]
+    return f'{_WEIGHTS_MUST}, not "{wrong[0]}"' if wrong else ""
 
 
 def _is_weight(text: str) -> bool:
@@ -85,6 +88,10 @@ def _value(name: str) -> str:
     return f"self.metadata.annotations['{name}']"
 
 
+_GIVEN_PATH: Final = _annotation(HIERARCHY)
+_GIVEN_STEPS: Final = f"{_annotation(HIERARCHY)}.split('/')"
+_GIVEN_WEIGHTS: Final = f"{_annotation(HIERARCHY_WEIGHTS)}.split('/')"
+_POSITIVE: Final = f"w.matches('{QUANTITY}') && quantity(w).compareTo(quantity('1')) >= 0"
 _HAS_NONE: Final = (
     "!has(self.metadata.annotations)"
     f" || !('{HIERARCHY}' in self.metadata.annotations) && !('{HIERARCHY_WEIGHTS}' in self.metadata.annotations)"
@@ -113,16 +120,17 @@ RULES: Final = (
     ),
     Rule(
         on=Queue, field=_PATH, must=_PATH_MUST, broken=_path, door=Door.POLICY,
-        cel=f"{_HAS_NONE} || {_annotation(HIERARCHY)}.matches('^{ROOT_QUEUE}(/[^/]+)*$')",
+        cel=f"{_HAS_NONE} || {_GIVEN_PATH}.matches('^{ROOT_QUEUE}(/[^/]+)*$')",
+        says=f"""'{_PATH_MUST}, not "' + {_GIVEN_PATH} + '"'""",
     ),
     Rule(
         on=Queue, field=_WEIGHTS, must=_LENGTH_MUST, broken=_one_weight_each, door=Door.POLICY,
-        cel=f"{_HAS_NONE} || {_annotation(HIERARCHY)}.split('/').size() == "
-        f"{_annotation(HIERARCHY_WEIGHTS)}.split('/').size()",
+        cel=f"{_HAS_NONE} || {_GIVEN_STEPS}.size() == {_GIVEN_WEIGHTS}.size()",
+        says=f"'{_LENGTH_MUST} (' + string({_GIVEN_STEPS}.size()) + '), not ' + string({_GIVEN_WEIGHTS}.size())",
     ),
     Rule(
         on=Queue, field=_WEIGHTS, must=_WEIGHTS_MUST, broken=_positive_weights, door=Door.POLICY,
-        cel=f"{_HAS_NONE} || {_annotation(HIERARCHY_WEIGHTS)}.split('/').all(w, w.matches('{QUANTITY}')"
-        " && quantity(w).compareTo(quantity('1')) >= 0)",
+        cel=f"{_HAS_NONE} || {_GIVEN_WEIGHTS}.all(w, {_POSITIVE})",
+        says=f"""'{_WEIGHTS_MUST}, not "' + {_GIVEN_WEIGHTS}.filter(w, !({_POSITIVE}))[0] + '"'""",
     ),
 )  # fmt: skip

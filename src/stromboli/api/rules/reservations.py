@@ -18,14 +18,16 @@ _CLASS_MUST: Final = f"must not begin with {SYSTEM_PREFIX}: such classes are for
 
 def _same_node(spec: ReservationSpec) -> str:
     pinned = "" if spec.template is None else spec.template.spec.node_name
-    return unless(not pinned or not spec.node_name or pinned == spec.node_name, "must be the node of the template")
+    holds = not pinned or not spec.node_name or pinned == spec.node_name
+    return unless(holds, f"must be the node of the template ({pinned}), not {spec.node_name}")
 
 
 def _class_of_users(spec: ReservationSpec) -> str:
     """The API server checks the priority of pods, but not that of templates: only a pod that is moved has one that it
     has seen."""
     name = "" if spec.template is None else spec.template.spec.priority_class_name
-    return unless(spec.replaces is not None or not name.startswith(SYSTEM_PREFIX), _CLASS_MUST)
+    holds = spec.replaces is not None or not name.startswith(SYSTEM_PREFIX)
+    return unless(holds, f"{_CLASS_MUST}; it is {name}")
 
 
 def _priority_of_users(spec: ReservationSpec) -> str:
@@ -48,11 +50,13 @@ RULES: Final = (
         on=ReservationSpec, field="nodeName", must="must be the node of the template", broken=_same_node,
         cel=f"!{given('self.nodeName')} || !{given('self.template.spec.nodeName')}"
         " || self.nodeName == self.template.spec.nodeName",
+        says="'must be the node of the template (' + self.template.spec.nodeName + '), not ' + self.nodeName",
     ),
     Rule(
         on=ReservationSpec, field="template.spec.priorityClassName", must=_CLASS_MUST, broken=_class_of_users,
         cel=f"has(self.replaces) || !{given('self.template.spec.priorityClassName')}"
         f" || !self.template.spec.priorityClassName.startsWith('{SYSTEM_PREFIX}')",
+        says=f"'{_CLASS_MUST}; it is ' + self.template.spec.priorityClassName",
     ),
     Rule(
         on=ReservationSpec, field="template.spec.priority", must=f"must be at most {HIGHEST_USER_PRIORITY}",

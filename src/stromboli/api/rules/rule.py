@@ -33,9 +33,9 @@ class Rule:
     """What must hold for each struct `on`, wherever it is in an object, except in pod templates.
 
     `broken` and `cel` mean the same: the first returns the sentence for a struct that breaks the rule, and "" for
-    others; the second is false for it. `says` is the sentence in CEL, with its values, which policies use;
-    definitions may not cost as much, and say `must`, which has none. A rule of updates compares with the struct at
-    the same place before: the second argument of `broken`, `oldSelf` in CEL.
+    others; the second is false for it. `says` is the sentence in CEL, with its values; definitions may not cost as
+    much, and say `must`, which has none. So where there are policies, these have the rules with `says`. A rule of
+    updates compares with the struct at the same place before: the second argument of `broken`, `oldSelf` in CEL.
     """
 
     on: type[Struct]
@@ -47,11 +47,20 @@ class Rule:
     says: str = ""
     door: Door = Door.DEFINITION
     on_update: bool = False
+    is_costly: bool = False
+    """Too much for one expression over all items of an object, as policies have it: the definition, which is evaluated
+    item by item, keeps the rule."""
 
     @property
     def message(self) -> str:
         """The sentence where no values can be named."""
         return f"{self.field} {self.must}".strip()
+
+    def door_on(self, server: Version) -> Door | None:
+        """Who refuses on that version of Kubernetes. None: only the controllers do."""
+        if server >= POLICIES and self.says and not self.is_costly:
+            return Door.POLICY
+        return self.door if server >= (DEFINITIONS if self.door is Door.DEFINITION else POLICIES) else None
 
     def sentence(self, *structs: Any) -> str:
         """What is wrong with a struct, or with its change; "" if nothing is."""

@@ -15,16 +15,16 @@ from stromboli.api.kinds.batch import (
     JobVolume,
     LifecyclePolicy,
     NetworkTopology,
+    PartitionPolicy,
     PodGroup,
     Queue,
     Reservation,
     ReservationOwner,
     TaskSpec,
 )
-from stromboli.api.kinds.metadata import LabelSelector
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import QuantityError, parse_quantity
-from stromboli.api.rules.lifecycle_policies import EVENTS, events_of
+from stromboli.api.rules.lifecycle_policies import EVENTS
 
 from . import limits, rules
 from .pods import check_template
@@ -86,7 +86,7 @@ def check_pod_group(group: PodGroup) -> None:
     _network_topology(spec.network_topology, "spec.networkTopology")
     for index, policy in enumerate(spec.sub_group_policy):
         here = f"spec.subGroupPolicy[{index}]"
-        _operators(policy.label_selector, f"{here}.labelSelector")
+        rules.operators(policy.label_selector, f"{here}.labelSelector")
         rules.at_least(1 if policy.sub_group_size is None else policy.sub_group_size, 1, f"{here}.subGroupSize")
         rules.at_least(policy.min_sub_groups or 0, 0, f"{here}.minSubGroups")
         _network_topology(policy.network_topology, f"{here}.networkTopology")
@@ -169,17 +169,24 @@ def _guarantee(guarantee: Guarantee, at: str) -> None:
 def _task(task: TaskSpec, at: str) -> None:
     rules.dns_label(task.name, f"{at}.name")
     rules.at_least(task.replicas, 0, f"{at}.replicas")
+    _partition_policy(task.partition_policy, f"{at}.partitionPolicy")
+    # After the partitions: where it was left out, it was made from them.
     rules.at_least(task.min_available or 0, 0, f"{at}.minAvailable")
     rules.at_least(task.max_retry or 0, 0, f"{at}.maxRetry")
     rules.one_of(task.topology_policy, TOPOLOGY_POLICIES, f"{at}.topologyPolicy")
     _policies(task.policies, f"{at}.policies")
-    partition = task.partition_policy
-    if partition is not None:
-        rules.at_least(partition.total_partitions, 1, f"{at}.partitionPolicy.totalPartitions")
-        rules.at_least(partition.partition_size, 1, f"{at}.partitionPolicy.partitionSize")
-        rules.at_least(partition.min_partitions or 0, 0, f"{at}.partitionPolicy.minPartitions")
-        _network_topology(partition.network_topology, f"{at}.partitionPolicy.networkTopology")
+    if task.depends_on is not None:
+        rules.one_of(task.depends_on.iteration, ("", "any", "all"), f"{at}.dependsOn.iteration")
     check_template(task.template, f"{at}.template")
+
+
+def _partition_policy(partition: PartitionPolicy | None, at: str) -> None:
+    if partition is None:
+        return
+    rules.at_least(partition.total_partitions, 1, f"{at}.totalPartitions")
+    rules.at_least(partition.partition_size, 1, f"{at}.partitionSize")
+    rules.at_least(partition.min_partitions or 0, 0, f"{at}.minPartitions")
+    _network_topology(partition.network_topology, f"{at}.networkTopology")
 
 
 def _volumes(volumes: list[JobVolume], at: str) -> None:
@@ -204,7 +211,6 @@ def check_dependencies(tasks: list[TaskSpec]) -> None:
         if task.depends_on is None:
             continue
         here = f"spec.tasks[{index}].dependsOn"
-        rules.one_of(task.depends_on.iteration, ("", "any", "all"), f"{here}.iteration")
         for position, name in enumerate(task.depends_on.name):
             if name not in names:
                 raise ApiError(f"{here}.name[{position}]", f"must name a task of this job, not {quote(name)}")
@@ -226,8 +232,10 @@ def _policies(policies: list[LifecyclePolicy], at: str) -> None:
         here = f"{at}[{index}]"
         rules.one_of(policy.action, ACTIONS, f"{here}.action")
         rules.duration(policy.timeout, f"{here}.timeout")
-        for event in events_of(policy):
-            rules.one_of(event, EVENTS, f"{here}.event")
+        if policy.event:
+            rules.one_of(policy.event, EVENTS, f"{here}.event")
+        for position, event in enumerate(policy.events):
+            rules.one_of(event, EVENTS, f"{here}.events[{position}]")
 
 
 def _network_topology(topology: NetworkTopology | None, at: str) -> None:
@@ -237,11 +245,6 @@ def _network_topology(topology: NetworkTopology | None, at: str) -> None:
 
 
 def _owner(owner: ReservationOwner, at: str) -> None:
-    _operators(owner.label_selector, f"{at}.labelSelector")
+    rules.operators(owner.label_selector, f"{at}.labelSelector")
     for index, namespace in enumerate(owner.namespaces):
         rules.dns_label(namespace, f"{at}.namespaces[{index}]")
-
-
-def _operators(selector: LabelSelector | None, at: str) -> None:
-    for index, requirement in enumerate([] if selector is None else selector.match_expressions):
-        rules.one_of(requirement.operator, rules.SELECTOR_OPERATORS, f"{at}.matchExpressions[{index}].operator")

@@ -92,6 +92,12 @@ def label_selector(selector: LabelSelector | None, at: str) -> None:
             label_value(value, f"{here}.values[{position}]")
 
 
+def operators(selector: LabelSelector | None, at: str) -> None:
+    """Of a selector in a kind of ours: `api.rules` has the rest."""
+    for index, requirement in enumerate([] if selector is None else selector.match_expressions):
+        one_of(requirement.operator, SELECTOR_OPERATORS, f"{at}.matchExpressions[{index}].operator")
+
+
 def operands(operator: str, values: list[str], at: str) -> None:
     """The number of values of an operator: In and NotIn need some, Exists and DoesNotExist take none."""
     if operator in ("In", "NotIn") and not values:

@@ -39,7 +39,7 @@ def _selector(selector: MemberSelector, at: str) -> None:
         rules.dns_subdomain(selector.exact_match.name, f"{at}.exactMatch.name")
     if selector.regex_match is not None:
         _pattern(selector.regex_match.pattern, f"{at}.regexMatch.pattern")
-    rules.label_selector(selector.label_match, f"{at}.labelMatch")
+    rules.operators(selector.label_match, f"{at}.labelMatch")
 
 
 def _pattern(text: str, at: str) -> None:

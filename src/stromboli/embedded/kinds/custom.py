@@ -16,7 +16,7 @@ from stromboli.api import ApiError
 from stromboli.api.kinds import KINDS
 from stromboli.api.rules import RULES
 from stromboli.embedded.schema import FieldError
-from stromboli.embedded.schema.field_errors import invalid
+from stromboli.embedded.schema.field_errors import broken
 
 from .strategy import Column, Context, Object, Strategy
 
@@ -74,4 +74,4 @@ def _content(obj: Object) -> tuple[Object, Object]:
 
 
 def _field_error(error: ApiError) -> FieldError:
-    return invalid(error.field or "<nil>", "", error.message)
+    return broken(error.field or "<nil>", error.message)

@@ -38,6 +38,11 @@ def invalid(field: str, value: Any, detail: str) -> FieldError:
     return FieldError("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
 
 
+def broken(field: str, sentence: str) -> FieldError:
+    """A rule, whose sentence has the value if there is one."""
+    return FieldError("FieldValueInvalid", field, f"Invalid value: {sentence}")
+
+
 def type_invalid(field: str, value: Any, detail: str) -> FieldError:
     return FieldError("FieldValueTypeInvalid", field, f"Invalid value: {shown(value)}: {detail}")
 

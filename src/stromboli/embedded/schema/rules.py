@@ -30,7 +30,7 @@ from stromboli.embedded.cel import (
     span_of,
 )
 
-from .field_errors import MOST_ERRORS, FieldError, duplicate, forbidden, invalid, required
+from .field_errors import MOST_ERRORS, FieldError, broken, duplicate, forbidden, invalid, required
 from .schema import Json, Schema
 
 MOST_STEPS: Final = 3_000_000
@@ -310,7 +310,7 @@ def _error(reason: str, field: str, shown: Any, sentence: str) -> FieldError:
         case "FieldValueDuplicate":
             return duplicate(field, shown)
     if shown is None:
-        return FieldError("FieldValueInvalid", field, f"Invalid value: {sentence}")
+        return broken(field, sentence)
     return invalid(field, shown, sentence)
 
 

@@ -140,8 +140,8 @@ def files() -> dict[str, str]:
 
     The definitions have the rules that every server from 1.25 on accepts. In addition there are JSON patches: one set
     removes the rules for older servers, because `kubectl apply` refuses fields that the server does not know; another
-    makes them name the field, which newer servers can. (A message with values would cost more than servers allow:
-    policies have those.)
+    makes them name the field, which newer servers can, and removes those that policies have for them, with values in
+    their sentences: in a definition, such a sentence would cost more than servers allow.
     """
     usual = definitions(DEFINITIONS)
     written = {f"{_folder(definition)}/{name}.yaml": text(definition) for name, definition in usual.items()}
@@ -261,19 +261,17 @@ class _Schemas:
         raise TypeError(f"there is no schema for {info}")
 
     def _add_rules(self, schema: Schema, kind: type[Struct]) -> None:
-        rules = [rule for rule in RULES if rule.on is kind and rule.door is Door.DEFINITION]
-        if rules and self.server >= DEFINITIONS:
+        rules = [rule for rule in RULES if rule.on is kind and rule.door_on(self.server) is Door.DEFINITION]
+        if rules:
             schema[RULES_KEY] = [self._rule(rule) for rule in rules]
 
     def _rule(self, rule: Rule) -> Schema:
         if self.server < POLICIES:
             return {"rule": rule.cel, "message": rule.message}
-        # Below metadata a definition names no fields.
-        is_known = bool(rule.field) and not rule.field.startswith("metadata.")
         return {
             "rule": rule.cel,
-            "message": rule.must if is_known else rule.message,
-            **({"fieldPath": f".{rule.field}"} if is_known else {}),
+            "message": rule.must,
+            **({"fieldPath": f".{rule.field}"} if rule.field else {}),
         }
 
 

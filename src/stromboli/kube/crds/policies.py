@@ -21,6 +21,7 @@ from stromboli.api import ApiObject, Command, HyperNode, Job, Pod, PodGroup, Que
 from stromboli.api.names import SUBMITTER
 from stromboli.api.rules import RULES, Door
 from stromboli.api.rules.requests import CREATE, DELETE, REQUEST_RULES, UPDATE, RequestRule
+from stromboli.api.rules.rule import POLICIES
 
 from .policy_expressions import places_of
 from .yaml_files import text
@@ -92,23 +93,19 @@ def _suffix(rule: RequestRule) -> str:
 
 def _own(judged: _Judged) -> Iterator[Document]:
     for rule in RULES:
-        if rule.door is not Door.POLICY:
+        if rule.door_on(POLICIES) is not Door.POLICY:
             continue
         for place in places_of(rule, judged.type):
             must = f"request.operation == 'CREATE' || {place.must}" if rule.on_update else place.must
-            yield _said(must, place.field, rule.must, place.says)
+            yield _said(must, f"{place.field}: {rule.must}", place.says)
 
 
 def _validation(rule: RequestRule) -> Document:
-    return _said(rule.cel, rule.field, rule.must, rule.says)
+    return _said(rule.cel, f"{rule.field}: {rule.must}", f"'{rule.field}: ' + {rule.says}")
 
 
-def _said(must: str, field: str, sentence: str, says: str) -> Document:
-    return {
-        "expression": must,
-        "message": f"{field}: {sentence}".removeprefix(": "),
-        **({"messageExpression": f"'{field}: ' + {says}"} if says else {}),
-    }
+def _said(must: str, sentence: str, says: str) -> Document:
+    return {"expression": must, "message": sentence, **({"messageExpression": says} if says else {})}
 
 
 def _policy(

@@ -5,6 +5,10 @@ object. So `self` is replaced by the path to it, and for each list or mapping on
 
     self.minAvailable <= self.replicas        of each task becomes
     !has(object.spec.tasks) || object.spec.tasks.all(i1, i1.minAvailable <= i1.replicas)
+
+The sentence is that of the first item that breaks the rule, with its position:
+
+    object.spec.tasks.map(i1, !(…), 'spec.tasks[' + string(object.spec.tasks.indexOf(i1)) + '].minAvailable: ' + …)[0]
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from stromboli.api.rules.walk import Part, parts
 
 
 class Placed(NamedTuple):
-    """A rule at one place of an object: the field for the sentence, what must hold, and the sentence if it does not."""
+    """A rule at one place of an object: the field, what must hold, and an expression for the field and the sentence if
+    it does not; "" where nothing is to be added to those of the rule."""
 
     field: str
     must: str
@@ -31,7 +36,8 @@ def places_of(rule: Rule, kind: type[Struct]) -> Iterator[Placed]:
     """The rule at every place where objects of `kind` have its struct."""
     for path in _paths(kind, rule):
         field = ".".join(filter(None, (_field(path), rule.field)))
-        yield Placed(field, _must(rule, path, "object", "oldObject"), _says(rule, path))
+        adds = rule.says or any(part.container for part in path)
+        yield Placed(field, _must(rule, path, "object", "oldObject"), _says(rule, path, "object") if adds else "")
 
 
 def _paths(kind: type[Struct], rule: Rule) -> Iterator[tuple[Part, ...]]:
@@ -64,11 +70,24 @@ def _item(part: Part, here: str, variable: str) -> str:
     return variable if part.container == "list" else f"{here}[{variable}]"
 
 
-def _says(rule: Rule, path: tuple[Part, ...]) -> str:
-    """The sentence with its values. Only for structs that are no items of lists; others say it without values."""
-    if not rule.says or any(part.container for part in path):
-        return ""
-    return _over(rule.says, ".".join(("object", *(part.name for part in path))), "")
+def _says(rule: Rule, path: tuple[Part, ...], self: str, at: str = "", depth: int = 1) -> str:
+    """Text in CEL: the field of the first struct that breaks the rule, and the sentence about it. `at` is the part of
+    the field that is known before."""
+    if not path:
+        field = ".".join(filter(None, (at, rule.field)))
+        sentence = _over(rule.says, self, "") if rule.says else f"'{rule.must}'"
+        return f"'{field}: ' + {sentence}"
+    part, *rest = path
+    here, name = f"{self}.{part.name}", ".".join(filter(None, (at, part.name)))
+    if not part.container:
+        return _says(rule, tuple(rest), here, name, depth)
+    variable = f"i{depth}"
+    item = _item(part, here, variable)
+    position = variable if part.container == "dict" else f"string({here}.indexOf({variable}))"
+    breaks = f"!({_must(rule, tuple(rest), item, '', depth + 1)})"
+    # After the position comes `]`, and then the rest as if the field began there.
+    inside = _says(rule, tuple(rest), item, "]", depth + 1)
+    return f"{here}.map({variable}, {breaks}, '{name}[' + {position} + {inside})[0]"
 
 
 def _over(expression: str, self: str, old: str) -> str:
