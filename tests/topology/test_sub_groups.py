@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders import cluster, established, group, pod
+from builders import cluster, established, group, node, pod
 from stromboli.api import LabelSelector
 from stromboli.api.kinds.batch import NetworkTopology, SubGroupPolicy
 from stromboli.cluster import Applied, Cluster, Job, JobKey, TaskKey
@@ -119,11 +119,26 @@ def test_a_selected_pod_without_a_label_is_reported_and_in_no_sub_group() -> Non
 
 
 def test_a_sub_group_larger_than_its_size_is_refused() -> None:
-    found = divided(policy("a", size=1), pods={"p-0": {PARTITION: "0"}, "p-1": {PARTITION: "0"}, "q": {PARTITION: "1"}})
+    close = policy("a", size=1, topology=NetworkTopology(mode="hard"))
+    found = divided(close, pods={"p-0": {PARTITION: "0"}, "p-1": {PARTITION: "0"}, "q": {PARTITION: "1"}})
     assert sorted(found.refused) == ["ns1/p-0", "ns1/p-1"]
     assert found.refused[TaskKey("ns1/p-0")] == (
         'The sub-group "a/0" has 2 pods, but its policy makes sub-groups of 1. Remove pods, or raise subGroupSize.'
     )
+
+
+def test_more_pods_than_its_size_are_welcome_where_they_may_run_anywhere() -> None:
+    """The one that has a node is in the sub-group, so that it is whole; another one counts only for the group."""
+    known = cluster(
+        node("n1", cpu=9),
+        group("ns1/pg1", sub_groups=[policy("a", size=1)]),
+        pod("ns1/p-0", group="pg1", labels={PARTITION: "0"}),
+        pod("ns1/p-1", group="pg1", node="n1", labels={PARTITION: "0"}),
+    )
+    found = sub_groups(job_of(known))
+    assert [[task.name for task in one.tasks] for one in found.all] == [["p-1"]]
+    assert [task.name for task in found.loose] == ["p-0"]
+    assert not found.refused
 
 
 def test_a_pod_that_goes_does_not_make_its_sub_group_too_large() -> None:

@@ -86,12 +86,28 @@ def _divide(job: Job, policies: tuple[SubGroupPolicy, ...]) -> SubGroups:
             why = next((_without_label(policies[number], number, task) for number in selecting), "")
             if why:
                 reported[task.key] = why
-    groups = tuple(_sub_group(policies[number], values, found[number, values]) for number, values in _ordered(found))
+    groups = tuple(
+        _sub_group(policies[number], values, _least(policies[number], found[number, values], loose))
+        for number, values in _ordered(found)
+    )
     for group in groups:
         if group.is_too_large:
             refused.update(dict.fromkeys((task.key for task in group.tasks), _too_large(group)))
     of_task = {task.key: group for group in groups for task in group.tasks}
     return SubGroups(groups, of_task, tuple(loose), refused, reported)
+
+
+def _least(policy: SubGroupPolicy, tasks: list[Task], loose: list[Task]) -> list[Task]:
+    """Those of these tasks that make the sub-group; the rest becomes loose. Where it does not matter where pods of a
+    sub-group run, more than make it whole are welcome, one by one: operators write the minimum of a role as its size.
+    Those that have a node go first, so that the sub-group stays whole while others come and go."""
+    counted = [task for task in tasks if _counts(task)]
+    if policy.closeness is not None or policy.size is None or len(counted) <= policy.size:
+        return tasks
+    ordered = sorted(counted, key=lambda task: (not task.pod.spec.node_name, task.index, task.created, task.key))
+    more = {task.key for task in ordered[policy.size :]}
+    loose += [task for task in tasks if task.key in more]
+    return [task for task in tasks if task.key not in more]
 
 
 def _selects(policy: SubGroupPolicy, task: Task) -> bool:
