@@ -13,8 +13,9 @@ from stromboli.api.generated_groups import is_generated_group
 from stromboli.api.migration_reservations import controlling_owner
 from stromboli.api.selectors import matches_labels
 from stromboli.cluster import Job, Status, Task
+from stromboli.cluster.topology import sub_groups
 from stromboli.grammar import plural
-from stromboli.scheduling.gang import Shortage, shortage
+from stromboli.scheduling.gang import STARTED, Shortage, is_whole, shortage, whole_groups
 
 from .planned_cluster import View
 
@@ -28,6 +29,7 @@ class Disruptions:
         self._of_job: Counter[str] = Counter()
         self._of_role: Counter[tuple[str, str]] = Counter()
         self._of_budget: Counter[str] = Counter()
+        self._of_sub_group: Counter[tuple[str, str]] = Counter()
         self._budgets: dict[str, list[tuple[str, PodDisruptionBudget]]] = {}
         for key, budget in sorted(view.session.budgets.items()):
             self._budgets.setdefault(budget.metadata.namespace, []).append((key, budget))
@@ -39,6 +41,8 @@ class Disruptions:
     def refusal(self, task: Task) -> str | None:
         """Why this pod must not leave as well; None if it may."""
         job = task.job
+        if job is not None and (why := self._breaks(job, task)):
+            return why
         if job is not None and is_gang(job):
             short = shortage(
                 job.min_available,
@@ -53,6 +57,20 @@ class Disruptions:
             if self._of_budget[key] >= budget.status.disruptions_allowed:
                 return f"its PodDisruptionBudget {key} allows {budget.status.disruptions_allowed} disruptions"
         return None
+
+    def _breaks(self, job: Job, task: Task) -> str:
+        """What must not happen to a part of a group, or of a sub-group; "" if nothing does."""
+        if job.goes_whole and _running(job) > 1:
+            return f"all pods of its group {job.key} go if one does"
+        group = sub_groups(job).of_task.get(task.key)
+        if group is None or not is_whole(group, STARTED):
+            return ""
+        others = (one for one in sub_groups(job).of_policy(group.policy) if one is not group)
+        left = whole_groups(job, group.policy) - 1
+        left -= sum(self._of_sub_group[job.key, one.name] > 0 for one in others)
+        if left >= group.policy.least:
+            return ""
+        return f"its group {job.key} would have {plural(left, 'whole sub-group')}, and needs {group.policy.least}"
 
     def budgets_of(self, task: Task) -> list[tuple[str, PodDisruptionBudget]]:
         return [
@@ -72,6 +90,9 @@ class Disruptions:
         if task.job is not None:
             self._of_job[task.job.key] += change
             self._of_role[task.job.key, task.role] += change
+            group = sub_groups(task.job).of_task.get(task.key)
+            if group is not None:
+                self._of_sub_group[task.job.key, group.name] += change
         for key, _ in self.budgets_of(task):
             self._of_budget[key] += change
 

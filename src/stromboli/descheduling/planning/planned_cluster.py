@@ -16,6 +16,7 @@ from stromboli.api import LabelSelector, names
 from stromboli.api.migration_reservations import Migration, migration_of
 from stromboli.api.selectors import matches_labels
 from stromboli.cluster import OCCUPYING, Job, JobKey, Node, Status, Task
+from stromboli.scheduling.gang import domain_to_stay_in
 from stromboli.scheduling.session import Session
 
 from .anomalies import Anomalies
@@ -111,14 +112,20 @@ class View:
     # -- moves --------------------------------------------------------------------------------------------------
 
     def rows_for(self, task: Task) -> Mask:
-        """Nodes that have room for the task now and pass the scheduler's filters. The pod itself still counts where it
-        runs: its successor's place is chosen before it leaves."""
-        fitting = self.session.placement.fitting(task)
+        """Nodes that have room for the task now, pass the scheduler's filters, and are as close to the others of its
+        group as it must be. The pod itself still counts where it runs: its successor's place is chosen before it
+        leaves."""
         room = self.session.placement.room_now(task.job)
-        return np.asarray(fitting.mask & fitting.has_room(room) & self.nodes.ready & self.nodes.schedulable)
+        with self.session.inside(domain_to_stay_in(self.session, task)):
+            fitting = self.session.placement.fitting(task)
+            return np.asarray(fitting.mask & fitting.has_room(room) & self.nodes.ready & self.nodes.schedulable)
 
     def move(self, task: Task, node: Node) -> bool:
-        """Let a task run on another node. False, and nothing changed, if the filters object once it has left."""
+        """Let a task run on another node. False, and nothing changed, if it would be too far from the others of its
+        group, or the filters object once it has left."""
+        home = domain_to_stay_in(self.session, task)
+        if home is not None and not home.mask[node.row]:
+            return False
         was = (task, task.status, task.node)
         if self.session.placement.fitting(task).depends_on_neighbours:
             self.session.ledger.move(task, Status.PENDING, None)

@@ -3,7 +3,8 @@
 The job's pods are placed one after the other in the view. One that finds room is left to the scheduler. For one that
 does not, every node is looked at on which it could run: which pods would have to leave, and do they all find a place
 elsewhere? The node with the fewest moves is taken, then the one whose moves cost least. If a pod finds no node in this
-way, there is no plan, and nothing moves.
+way, there is no plan, and nothing moves. A job that must be close together gets all its places in one domain
+(`pending_domains`).
 
 Before anything is evicted the nodes are set aside for the job (Reservations in phase Waiting, as the reserve action
 makes them), so nobody else takes what the moves free. All limits of that action hold here, too.
@@ -11,7 +12,7 @@ makes them), so nobody else takes what the moves free. All limits of that action
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations, islice
 from typing import Final
 
@@ -34,10 +35,13 @@ from stromboli.scheduling.starvation import (
 )
 from stromboli.scheduling.starvation.holders import counted_rows, reserved_rows
 
+from .pending_domains import place_in_domains, rows_of_domains, tasks_that_must_start
+
 MOST_SETS: Final = 200  # sets of pods that are weighed against each other on one node
 MOST_TRIES: Final = 8  # sets for which places are looked for, on one node
 
 Cost = tuple[int, float, int, int, str]
+PlannedSoFar = tuple[tuple[int, int], int, frozenset[int]]
 
 
 class PendingRoom:
@@ -64,7 +68,11 @@ class PendingRoom:
         self._in_vain: dict[Hashable, int] = {}  # kinds of jobs for which so many moves make no room
         self._served: set[JobKey] = set()  # jobs with a plan of this run, which will hold nodes
         self._set_aside: set[str] = set()  # these nodes
-        self._closing: set[int] = set()  # nodes that the plan being made closes to everybody but its job
+        # Of the plan that is being made:
+        self._began = run.mark
+        self._places: list[Place] = []
+        self._closing: set[int] = set()  # nodes that it closes to everybody but its job
+        self._wanted: list[int] = []  # nodes that pods which move should leave to its job
 
     def make(self, only: JobKey | None, *, min_pending: float = 0.0) -> None:
         """Plan for one job, or for all that wait, in the order in which they may hold nodes."""
@@ -101,7 +109,8 @@ class PendingRoom:
         if job.key in holders(self._session):
             return None
         key = self._session.placement.key
-        return job.queue.name, job.namespace, tuple(key(task) for task in self._tasks_of(job))
+        tasks = tasks_that_must_start(self._session, job)
+        return job.queue.name, job.namespace, job.layout, tuple(key(task) for task in tasks)
 
     # -- whom ---------------------------------------------------------------------------------------------------
 
@@ -144,21 +153,14 @@ class PendingRoom:
     # -- a plan -------------------------------------------------------------------------------------------------
 
     def _plan_for(self, job: Job) -> bool:
-        run, view = self._run, self._view
-        mark = run.mark
-        places: list[Place] = []
+        run = self._run
+        mark = self._began = run.mark
+        places = self._places = []
         self._closing = set()
-        for task in self._tasks_of(job):
-            node = self._node_with_room(task)
-            if node is None:
-                node = self._make_room(task, mark)
-            if node is None or len(run.moves_since(mark)) > self._max_moves:
-                run.undo(mark)
-                return False
-            view.place(task, node)
-            places.append(Place(task.key, node.name))
-            if self._closes_nodes:
-                self._closing.add(node.row)
+        tasks = tasks_that_must_start(self._session, job)
+        self._wanted = rows_of_domains(self._session, job, tasks)
+        if not place_in_domains(self._session, job, tasks, self):
+            return False
         moves, new = run.moves_since(mark), self._newly_reserved(places)
         if not moves or not self._within_limit(job, new) or self._others_go_first(job, places):
             run.undo(mark)
@@ -176,10 +178,29 @@ class PendingRoom:
         run.closed_rows |= self._closing
         return True
 
-    def _tasks_of(self, job: Job) -> list[Task]:
-        """The tasks that have to start together, without those that request nothing."""
-        tasks = [task for task in self._session.pending_tasks(job) if not task.best_effort]
-        return tasks[: max(1, job.min_available - job.ready_count)]
+    def place(self, tasks: Sequence[Task]) -> bool:
+        """A node for each, in the domain that is looked at; else nothing is changed."""
+        before = self.so_far()
+        for task in tasks:
+            node = self._node_with_room(task)
+            if node is None:
+                node = self._make_room(task, self._began)
+            if node is None or len(self._run.moves_since(self._began)) > self._max_moves:
+                self.go_back(before)
+                return False
+            self._view.place(task, node)
+            self._places.append(Place(task.key, node.name))
+            if self._closes_nodes:
+                self._closing.add(node.row)
+        return True
+
+    def so_far(self) -> PlannedSoFar:
+        return self._run.mark, len(self._places), frozenset(self._closing)
+
+    def go_back(self, mark: PlannedSoFar) -> None:
+        self._run.undo(mark[0])
+        del self._places[mark[1] :]
+        self._closing = set(mark[2])
 
     def _others_go_first(self, job: Job, places: list[Place]) -> bool:
         """Whether the scheduler would give the nodes up at once, because a namespace that has less waits for them."""
@@ -320,6 +341,7 @@ class PendingRoom:
         columns = np.flatnonzero(task.request)
         offered = np.maximum(view.nodes.allocatable[:, columns], 1)
         left = ((view.nodes.idle[:, columns] - task.request[columns]) / offered).sum(axis=1)
+        left[self._wanted] += len(columns) + 1  # after all others
         while open_.any():
             rows = np.flatnonzero(open_)
             best = int(rows[np.argmin(left[rows])])

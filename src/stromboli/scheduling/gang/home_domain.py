@@ -1,7 +1,7 @@
 """The domain that a single task must be in, because the others of its group are there already.
 
-For whoever places tasks one by one: promises that are completed, pods without requests, explanations. Groups as a whole
-are placed by `close_placement`.
+For whoever places tasks one by one: promises that are completed, pods without requests, moves, explanations. Groups as
+a whole are placed by `close_placement`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,26 @@ def home_domain(session: Framework, task: Task) -> Domain | None:
     if job is None or job.layout is None:
         return None
     group = sub_groups(job).of_task.get(task.key)
-    inner = None if group is None else _home(session, group.policy.closeness, group.tasks)
-    return _home(session, job.layout.closeness, job.tasks.values()) if inner is None else inner
+    homes = [_home(session, job.layout.closeness, job.tasks.values())]
+    homes += [] if group is None else [_home(session, group.policy.closeness, group.tasks)]
+    return min((home for home in homes if home is not None), key=lambda home: len(home.rows), default=None)
+
+
+def domain_to_stay_in(session: Framework, task: Task) -> Domain | None:
+    """Where a task that runs may be moved to: in the home domain of a hard group, and of a soft one in the narrowest
+    domain that has all of it, so that it never comes to be of a higher tier. None: anywhere."""
+    job = task.job
+    if job is None or job.layout is None:
+        return None
+    group = sub_groups(job).of_task.get(task.key)
+    asked = [(job.layout.closeness, tuple(job.tasks.values()))]
+    asked += [] if group is None else [(group.policy.closeness, group.tasks)]
+    found = [home_domain(session, task)]
+    for closeness, members in asked:
+        rows = placed_rows(members)
+        if closeness is not None and not closeness.hard and len(rows) > 1:
+            found.append(tree_for(session, closeness).around(rows))
+    return min((domain for domain in found if domain is not None), key=lambda domain: len(domain.rows), default=None)
 
 
 def _home(session: Framework, closeness: Closeness | None, members: Iterable[Task]) -> Domain | None:
