@@ -65,6 +65,8 @@ class Workload:
 
     async def tear_down(self, say: Callable[[str], None]) -> None:
         """Remove as much as possible; a failure does not keep the rest from being removed."""
+        if self._unfinished:
+            await asyncio.wait(self._unfinished)
         for step in (self.clear, self._remove_queue_and_namespace, self._pool.remove):
             try:
                 await step()
