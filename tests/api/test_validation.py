@@ -253,7 +253,7 @@ def task(name: str, *waits_for: str) -> dict[str, Any]:
             "replicas (2), not 3",
         ),
         (spec(tasks=[task("a"), task("a")]), "spec.tasks", "two tasks named a"),
-        (spec(tasks=[task("a", "z")]), "spec.tasks", "not z"),
+        (spec(tasks=[task("a", "z")]), "spec.tasks", 'not "z"'),
         (spec(tasks=[task("a", "b"), task("b", "a")]), "spec.tasks[0].dependsOn", "lead back"),
         (spec(minAvailable=3), "spec.minAvailable", "the 2 replicas of all tasks, not 3"),
         (spec(minAvailable=-1), "spec.minAvailable", "0 or more"),

@@ -22,10 +22,10 @@ from .model import (
     Status,
     Task,
     TaskKey,
+    group_status,
     role_minimums_apply,
 )
 from .node_table import NodeTable
-from .object_fields import group_status
 from .object_warnings import ObjectWarning
 from .refused_bind import RefusedBind
 from .resources import CPU, MEMORY, PODS, UNLIMITED, UNOFFERED, UNOFFERED_NAME, Matrix, ResourceAxis, Vector, fits

@@ -40,6 +40,11 @@ GroupStatus = tuple[str, int, int, int, tuple[PodGroupCondition, ...]]
 """What sessions write: phase, pods that run, have succeeded and have failed, conditions."""
 
 
+def group_status(group: PodGroup) -> GroupStatus:
+    status = group.status
+    return (status.phase, status.running, status.succeeded, status.failed, tuple(status.conditions))
+
+
 class Status(IntEnum):
     PENDING = 0
     PIPELINED = 1
@@ -303,14 +308,23 @@ class Job:
         return self.object is None and len(self.tasks) == self.counts[_SUCCEEDED] + self.counts[_FAILED]
 
     @property
+    def shows_what_was_said(self) -> bool:
+        """Whether the PodGroup has the status that was decided last. A write may be given up on its way, for instance
+        when the lease ran out while the process was suspended; then it is decided again."""
+        assert self.object is not None
+        if self.phase != self.object.status.phase:
+            return False
+        return self.said is None or self.said == group_status(self.object)
+
+    @property
     def is_at_rest(self) -> bool:
         """Whether there is nothing to do for it until it changes: it was admitted, no pod of it waits or is missing,
-        and its PodGroup shows its phase."""
+        and its PodGroup shows what was decided."""
         if self.pending_count or self.held:
             return False
         if self.object is None:
             return True
-        if self.phase != self.object.status.phase or self.phase in ("Pending", "Inqueue"):
+        if not self.shows_what_was_said or self.phase in ("Pending", "Inqueue"):
             return False
         return self.min_resources is None or self.valid_count >= self.min_available
 

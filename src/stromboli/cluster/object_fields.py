@@ -12,7 +12,7 @@ from stromboli.api import KObject, Node, Pod, PodGroup, group_name_of, names, na
 from stromboli.api.quantity import QuantityError, parse_quantity
 from stromboli.api.timestamps import parse_timestamp
 
-from .model import GroupStatus, JobKey, Status
+from .model import JobKey, Status
 from .refused_bind import REFUSED_CONDITION
 
 WAITING_CONDITION = "Waiting"
@@ -43,11 +43,6 @@ def status_of(pod: Pod) -> Status:
     if phase in ("Pending", ""):
         return Status.BOUND if pod.spec.node_name else Status.PENDING
     return Status.UNKNOWN
-
-
-def group_status(group: PodGroup) -> GroupStatus:
-    status = group.status
-    return (status.phase, status.running, status.succeeded, status.failed, tuple(status.conditions))
 
 
 class WaitingRecord(NamedTuple):

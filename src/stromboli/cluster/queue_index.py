@@ -21,8 +21,8 @@ from stromboli.api.quantity import amounts
 from stromboli.api.upstream import UpstreamGroup
 
 from .ledger import Ledger
-from .model import Job, JobKey, Queue, QueueName, Status, Task
-from .object_fields import creation_time, group_status
+from .model import Job, JobKey, Queue, QueueName, Status, Task, group_status
+from .object_fields import creation_time
 from .object_warnings import ObjectWarning, ObjectWarnings
 from .queue_guarantees import full_name, guaranteed_amounts
 from .relevance import is_same_but_status

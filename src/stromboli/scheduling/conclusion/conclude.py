@@ -61,7 +61,7 @@ def conclude(session: Session) -> None:
     for job in session.turns.each(jobs):
         explanation = explanations.get(job.key)
         assert job.object is not None
-        is_due = job.key in changed or job.phase != job.object.status.phase or may_be_scattered(job, moved)
+        is_due = job.key in changed or not job.shows_what_was_said or may_be_scattered(job, moved)
         if explanation is not None or is_due:
             _conclude_job(session, job, explanation)
     session.ledger.all_recorded()
