@@ -19,6 +19,7 @@ from validation.door_story import BAD, JOBS, job
 from validation.embedded_client import EmbeddedClient, policy_path
 from validation.filled_in_story import *  # noqa: F403
 from validation.filled_in_story import user_of
+from validation.volcano_story import *  # noqa: F403
 
 
 @pytest.fixture(scope="module", params=["rules in Python", "rules as expressions"])

@@ -15,6 +15,7 @@ from stromboli.kube.crds import mutating_policies, validating_policies
 from validation.door_story import GROUPS, JOBS, group, job
 from validation.filled_in_story import *  # noqa: F403
 from validation.filled_in_story import dry_run, user_of
+from validation.volcano_story import *  # noqa: F403
 
 
 @pytest.fixture(scope="module")
