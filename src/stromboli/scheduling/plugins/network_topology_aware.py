@@ -85,12 +85,13 @@ class _Fullness:
         self._weights = {axis.index[name]: weight for name, weight in weights.items() if name in axis.index and weight}
 
     def of(self, tree: Tree, domains: Rows, request: Vector) -> Scores:
-        """0 to 100, for domains by their indices."""
+        """0 to 100, for domains by their indices; more where more is requested than there is: of domains that have no
+        room for all, too, the fuller one is filled."""
         nodes, total = self._session.nodes, np.zeros(len(domains), dtype=np.float64)
         columns = [column for column in self._weights if request[column] > 0]
         for column in columns:
             used, offered = self._sums(tree, nodes.used[:, column]), self._sums(tree, nodes.allocatable[:, column])
-            after = np.minimum(used[domains] + request[column], offered[domains])
+            after = used[domains] + request[column]
             part = np.divide(after, offered[domains], out=np.zeros(len(domains)), where=offered[domains] > 0)
             total += 100.0 * self._weights[column] * part
         weight = sum(self._weights[column] for column in columns)

@@ -1,8 +1,8 @@
 """The domains for a group, in the order in which they are tried.
 
 Those with room for all of its tasks come before those with room for as many as it needs. Then the lowest tier; those in
-which its tasks have kept room, or others were evicted for them; those that plugins score best; and of equals the one
-that the group fills best, so that large domains stay whole. At last, by name.
+which its tasks have kept room, or others were evicted for them; those with room for most of its tasks; those that
+plugins score best; and of equals the one that the group fills best, so that large domains stay whole. At last, by name.
 
 A tree may have a thousand domains, and each of five hundred groups asks. So all domains of a tier are compared at once,
 and those of higher tiers only if the lower ones do not do.
@@ -148,9 +148,10 @@ class _Counts:
         if self._hinted:
             rows_of = [set(self._tree.domains[index].rows.tolist()) for index in good.tolist()]
             far = np.array([not self._hinted <= rows for rows in rows_of], dtype=np.bool_)
-        left = sum(counted.in_domains(good) for counted, _ in self._kinds) - self._total
+        left: Rows = sum((counted.in_domains(good) for counted, _ in self._kinds), np.zeros(len(good), dtype=np.int64))
+        left = left - self._total
         # Where there is too little for all, that with most room comes first.
-        rank = np.where(left >= 0, left, -left)
+        without_place = np.maximum(-left, 0)
         scores = self._session.domain_scores(self._tree, good, self._wanted.kinds)
-        in_order: list[int] = good[np.lexsort((good, rank, -scores, far))].tolist()
+        in_order: list[int] = good[np.lexsort((good, left, -scores, without_place, far))].tolist()
         return in_order
