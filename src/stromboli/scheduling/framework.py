@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from stromboli.cluster import Job, JobKey, Queue, QueueName, Snapshot, Task, Vector
-from stromboli.cluster.topology import Domain, Tree
+from stromboli.cluster import OCCUPYING, Job, JobKey, Queue, QueueName, Snapshot, Task, Vector
+from stromboli.cluster.topology import Domain, SubGroup, Tree
 
 from . import callbacks as cb
 from .callbacks import EvictionKind, Refusal, Verdict
@@ -70,6 +70,8 @@ class Framework(ExtensionPoints):
         self.domain: Domain | None = None
         # By row: what is added to the score of a node there, so that its parts are filled one after the other.
         self.fill_order: cb.Scores | None = None
+        # While plugins are asked about a sub-group that may go without the rest of its gang.
+        self._sub_group: SubGroup | None = None
         # Since when jobs wait, as their groups say. They do not change during a session, and this is needed often.
         self.waiting_times: dict[JobKey, float] = {}
         # While decisions are made permanent. An error in between cannot be undone.
@@ -335,6 +337,28 @@ class Framework(ExtensionPoints):
         if verdict != _YES and (verdict != _NOTHING or not verdicts.permits(evictor, candidate, whole)):
             return False
         return not _is_put_aside(candidate) and not verdicts.protects(evictor, candidate, whole)
+
+    def may_evict_sub_group(self, kind: EvictionKind, evictor: Task, group: SubGroup, tasks: Collection[Task]) -> bool:
+        """Whether these tasks of a sub-group may go together, without the rest of their gang."""
+        self._sub_group = group
+        try:
+            return all(self.may_evict(kind, evictor, task, whole=True) for task in tasks)
+        finally:
+            self._sub_group = None
+
+    def going_with(self, candidate: Task, *, whole: bool) -> Sequence[Task] | None:
+        """Who goes if a candidate does: itself; with `whole`, its sub-group, if that is what a plugin is asked about;
+        else all of its job (None)."""
+        if not whole:
+            return [candidate]
+        return None if self._sub_group is None else [t for t in self._sub_group.tasks if t.status in OCCUPYING]
+
+    def amount_going(self, candidate: Task, *, whole: bool) -> Vector:
+        """What the job of a candidate would have less."""
+        if not whole or candidate.job is None:
+            return candidate.request
+        tasks = self.going_with(candidate, whole=whole)
+        return candidate.job.allocated if tasks is None else sum((t.request for t in tasks), self.axis.zeros())
 
     def protected(self, kind: EvictionKind, evictor: Task, candidate: Task, *, whole: bool = False) -> bool:
         """Whether a protecting plugin says no; then nobody can permit the eviction."""

@@ -391,4 +391,6 @@ class VictimSearch:
         job = unit.tasks[0].job
         if unit.sub_group is not None and job is not None and not can_spare(job, unit.sub_group):
             return False
+        if unit.sub_group is not None:
+            return self.session.may_evict_sub_group(self.kind, evictor, unit.sub_group, unit.tasks)
         return all(self.session.may_evict(self.kind, evictor, task, whole=unit.whole) for task in unit.tasks)

@@ -154,7 +154,7 @@ class Planner:
                 continue
             groups = {group: task for task in here if (group := sub_groups(job).of_task.get(task.key)) is not None}
             for group, task in groups.items():
-                if can_spare(job, group) and self._all_may_go(evictor, group.tasks):
+                if can_spare(job, group) and self._all_may_go(evictor, group.tasks, group):
                     units.append(self._sub_group_unit(group, task))
                     here[:] = [one for one in here if sub_groups(job).of_task.get(one.key) is not group]
         return units
@@ -242,15 +242,18 @@ class Planner:
         members = [task for task in placed if is_evictable(self._session.ledger, task)]
         return sorted(members, key=lambda member: member.key)
 
-    def _all_may_go(self, evictor: Task, tasks: Iterable[Task]) -> bool:
-        """Whether those of these tasks that have a place may be evicted together."""
+    def _all_may_go(self, evictor: Task, tasks: Iterable[Task], group: SubGroup | None = None) -> bool:
+        """Whether those of these tasks that have a place may be evicted together. `group`: the sub-group that they are,
+        if not all of their gang."""
+        going: list[Task] = []
         for task in tasks:
             if is_evictable(self._session.ledger, task):
-                if not self._session.may_evict(self._kind, evictor, task, whole=True):
-                    return False
+                going.append(task)
             elif task.node is not None and task.status is not Status.RELEASING:
                 return False  # one of them is just being bound
-        return True
+        if group is not None:
+            return self._session.may_evict_sub_group(self._kind, evictor, group, going)
+        return all(self._session.may_evict(self._kind, evictor, task, whole=True) for task in going)
 
     def _rank(self, task: Task) -> Any:
         assert task.job is not None

@@ -74,6 +74,7 @@ class Drf(Plugin):
         )
 
     def open(self, session: Session) -> None:
+        self._session = session
         self._promises = session.state(AdmissionPromises)
         self._namespaces = session.namespaces
         self._share = DominantShare(session.divisible)
@@ -109,7 +110,7 @@ class Drf(Plugin):
         mine, theirs = evictor.job, candidate.job
         if mine is None or theirs is None or mine is theirs:
             return Verdict.NOTHING
-        leaving = theirs.allocated if whole else candidate.request
+        leaving = self._session.amount_going(candidate, whole=whole)
         if self._compares_namespaces and mine.namespace != theirs.namespace:
             ahead = self._ahead_of_namespace(mine, evictor.request, theirs, leaving)
             return Verdict.YES if ahead * _EVEN <= self._share.one else Verdict.NO
@@ -122,7 +123,7 @@ class Drf(Plugin):
         mine, theirs = evictor.job, candidate.job
         if mine is None or theirs is None or mine.queue is not theirs.queue or mine.namespace == theirs.namespace:
             return Verdict.NOTHING
-        leaving = theirs.allocated if whole else candidate.request
+        leaving = self._session.amount_going(candidate, whole=whole)
         ahead = self._ahead_of_namespace(mine, evictor.request, theirs, leaving)
         return Verdict.NO if ahead * _EVEN > self._share.one else Verdict.NOTHING
 

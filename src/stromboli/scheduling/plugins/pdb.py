@@ -4,7 +4,7 @@ The status of a budget says how many more of its pods may be disrupted now. A cy
 controller updates that number. So our own evictions are subtracted: those of this session, and those of earlier cycles
 that the API server has not shown yet. A pod that the budget already lists as disrupted is counted there.
 
-When a whole gang is evicted, all of its pods must fit in the budget at once.
+When a whole gang or sub-group is evicted, all of its pods must fit in the budget at once.
 
 An eviction that is undone costs nothing. There is no callback for that, so we remember each pod that was evicted in
 this session, and look at it again when the ledger's log names it.
@@ -34,6 +34,7 @@ class Pdb(Plugin):
         self._leaving: dict[str, set[TaskKey]] = {}  # by key of the budget: pods that are evicted
 
     def open(self, session: Session) -> None:
+        self._session = session
         if not session.budgets:
             return
         self._changed = session.ledger.views.tasks()
@@ -85,13 +86,13 @@ class Pdb(Plugin):
         budgets = self._budgets_of(candidate)
         if not budgets:
             return Verdict.NOTHING
-        together = [candidate]
-        if whole and candidate.job is not None:
+        together = self._session.going_with(candidate, whole=whole and candidate.job is not None)
+        if together is None and candidate.job is not None:
             together = [task for task in candidate.job.tasks.values() if task.status in OCCUPYING]
         self._follow()
         for key, budget in budgets:
             spent = len(self._leaving.get(key, ()))
-            asked = sum(_costs(budget, task) for task in together)
+            asked = sum(_costs(budget, task) for task in together or ())
             if spent + asked > budget.status.disruptions_allowed:
                 return Verdict.NO
         return Verdict.NOTHING

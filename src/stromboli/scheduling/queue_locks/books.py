@@ -207,8 +207,9 @@ class LockBooks(QueueBooks):
             return Verdict.NO
         leaves = gives = candidate.request
         if whole:
-            leaves = theirs.allocated
-            gives = leaves + tentatively_gone(theirs)
+            leaves = gives = self._session.amount_going(candidate, whole=True)
+            if self._session.going_with(candidate, whole=True) is None:
+                gives = leaves + tentatively_gone(theirs)
         after = theirs.queue.allocated - leaves
         contended = (need > 0) & (after + gives > theirs_deserved)
         if not bool((gives[contended] > 0).any()):

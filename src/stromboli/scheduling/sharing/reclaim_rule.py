@@ -57,10 +57,10 @@ _RESERVED = Status.RESERVED
 
 
 class _Move(NamedTuple, Generic[P]):
-    """A candidate that could leave, alone or with its whole gang. Amounts are by column."""
+    """Tasks of a job that could leave together. Amounts are by column."""
 
-    candidate: Task
-    whole: bool
+    job: Job
+    tasks: Sequence[Task] | None  # one, or a sub-group; None: the whole gang
     leaves: list[int]  # what its queue would lose from now on
     gives: list[int]  # with what of its gang has been evicted already
     lines: list[P]  # the places that lose it: its queue and ancestors, without those that the claimant has, too
@@ -87,9 +87,10 @@ class ReclaimRule(Generic[P]):
         self._pending = pending
         self._levels = levels
         self._use = RightfulUse(session, zero_is_unstated=zero_is_unstated)
+        self._session = session
         self._books = session.books
         # What was found out since the last change of the ledger.
-        self._verdicts: dict[tuple[str, str, bool, bool, bool, bytes], Verdict] = {}
+        self._verdicts: dict[tuple[str, str, bool, bool, bool, bytes, bytes], Verdict] = {}
         self._arrivals: dict[tuple[JobKey, str], TaskGroup] = {}
         self._gains: dict[tuple[JobKey, str, str, bool], int] = {}
         self._rows = session.ledger.views.rows()
@@ -106,7 +107,8 @@ class ReclaimRule(Generic[P]):
         alone = not whole and theirs.min_available <= 1 and not theirs.goes_whole
         returns = self._books.returns_to_own_rows(candidate)
         who = theirs.queue.name if alone else theirs.key
-        key = (evictor.key, who, alone, whole, returns, candidate.request.tobytes())
+        goes = self._session.amount_going(candidate, whole=True).tobytes() if whole else b""
+        key = (evictor.key, who, alone, whole, returns, candidate.request.tobytes(), goes)
         known = self._verdicts.get(key)
         if known is None:
             known = self._verdicts[key] = self._judge(evictor, candidate, whole, mine, theirs, returns=returns)
@@ -115,12 +117,13 @@ class ReclaimRule(Generic[P]):
     def _judge(self, evictor: Task, candidate: Task, whole: bool, mine: Job, theirs: Job, *, returns: bool) -> Verdict:
         """`returns`: what is idle on nodes of the victim's own counts as its queue's, because it could go there."""
         line, above = self._line(mine.queue), self._line(theirs.queue)
-        leaves: list[int] = (theirs.allocated if whole else candidate.request).tolist()
-        gives: list[int] = (theirs.allocated + tentatively_gone(theirs)).tolist() if whole else leaves
+        tasks = self._session.going_with(candidate, whole=whole)
+        leaves: list[int] = self._session.amount_going(candidate, whole=whole).tolist()
+        gives: list[int] = (theirs.allocated + tentatively_gone(theirs)).tolist() if tasks is None else leaves
         shared = {place.name for place in line}
         lines = [place for place in above if place.name not in shared]
         held = [self._held(place) if returns else self._occupied(place) for place in lines]
-        move = _Move(candidate, whole, leaves, gives, lines, held)
+        move = _Move(theirs, tasks, leaves, gives, lines, held)
         if not lines or self._takes_guaranteed(move):
             return _NO
         stays = {place.name for place in above}
@@ -157,7 +160,7 @@ class ReclaimRule(Generic[P]):
         arrives = self._arriving(evictor, job).request
         if any(held[column] + arrives[column] > deserved[column] for column in contended):
             return False
-        restarts = move.candidate.job is not None and move.candidate.job.goes_whole
+        restarts = move.job.goes_whole
         gain = self._gain(place, evictor, job, restarts=restarts)
         return gain > 0 and self._is_worth(level, gain + restarts, move)
 
@@ -238,7 +241,7 @@ class ReclaimRule(Generic[P]):
                     continue  # no need to pack
             lost = sum(self._use.loss_so_far(place) for place in losing.values())
             if victim is not None:
-                lost += self._use.loss(victim, move.candidate, move.whole)
+                lost += self._use.loss(victim, move.job, move.tasks)
             if lost >= gain if lower == level else lost > 0:
                 return False
         return True

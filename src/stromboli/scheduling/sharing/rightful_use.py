@@ -78,13 +78,11 @@ class RightfulUse:
 
     # -- what a plan changes --------------------------------------------------------------------------------------
 
-    def loss(self, place: Entitled, candidate: Task, whole: bool) -> int:
-        """What a place holds by right at the beginning of the statement, minus what it would hold without the
-        candidate, or with `whole` without its job."""
+    def loss(self, place: Entitled, job: Job, tasks: Sequence[Task] | None) -> int:
+        """What a place holds by right at the beginning of the statement, minus what it would hold without these tasks
+        of a job, or without the job (None)."""
         self._forget()
-        job = candidate.job
-        assert job is not None
-        leaving, staying = self._change(job, candidate, whole)
+        leaving, staying = self._change(job, tasks)
         return self._fall(place, leaving, staying)
 
     def loss_so_far(self, place: Entitled) -> int:
@@ -141,13 +139,13 @@ class RightfulUse:
         then = self._packed(place, leaving, staying)
         return max(first.at_most - then.at_least, 0)
 
-    def _change(self, job: Job, candidate: Task, whole: bool) -> tuple[Units, Units]:
+    def _change(self, job: Job, tasks: Sequence[Task] | None) -> tuple[Units, Units]:
         """(what a job is now, what it would be), in units. Pods alike change it alike."""
-        key = (job.key, whole, candidate.request.tobytes())
+        key = (job.key, None if tasks is None else tuple([task.request.tobytes() for task in tasks]))
         known = self._leaving.get(key)
         if known is None:
             now = self.work.of(job)
-            rest = {} if whole else self.work.of(job, without=self.work.group(job, [candidate]))
+            rest = {} if tasks is None else self.work.of(job, without=self.work.group(job, tasks))
             known = self._leaving[key] = (now, rest)
         return known
 
