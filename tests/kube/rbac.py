@@ -15,7 +15,18 @@ def permissions(table: Mapping[tuple[str, str], str]) -> Iterator[Permission]:
             yield verb, group, resource
 
 
+_GROUPS: Mapping[tuple[str, str], str] = {
+    ("scheduling.k8s.io", "podgroups"): "list watch",
+    ("scheduling.k8s.io", "compositepodgroups"): "list watch",
+}
+_GROUP_STATUSES: Mapping[tuple[str, str], str] = {
+    ("scheduling.k8s.io", "podgroups/status"): "patch",
+    ("scheduling.k8s.io", "compositepodgroups/status"): "patch",
+}
+
 SCHEDULER: Mapping[tuple[str, str], str] = {
+    **_GROUPS,
+    **_GROUP_STATUSES,
     ("", "namespaces"): "list watch",
     ("", "nodes"): "list watch",
     ("", "resourcequotas"): "list watch",
@@ -52,6 +63,7 @@ FINALIZERS: Mapping[tuple[str, str], str] = {
 """Asked for by an admission plugin, of nothing that can be requested."""
 
 CONTROLLERS: Mapping[tuple[str, str], str] = {
+    **_GROUPS,
     ("scheduling.k8s.io", "priorityclasses"): "list watch",
     ("apps", "replicasets"): "list watch",
     ("apps", "statefulsets"): "list watch",
@@ -75,6 +87,7 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
 }
 
 DESCHEDULER: Mapping[tuple[str, str], str] = {
+    **_GROUPS,
     ("", "namespaces"): "list watch",
     ("", "pods"): "get list watch",
     ("", "resourcequotas"): "list watch",
@@ -136,11 +149,16 @@ _FROM_LABELS: Mapping[tuple[str, str], str] = {
     ("topology.volcano.sh", "hypernodes"): "create patch delete",
 }
 
+_NEW_SERVERS: Mapping[Permission, str] = dict.fromkeys(
+    (*permissions(_GROUPS), *permissions(_GROUP_STATUSES)), "only servers of 1.37 and later have them"
+)
+
 LEASES: set[Permission] = {(verb, "coordination.k8s.io", "leases") for verb in ("create", "get", "update")}
 """What Roles allow in our own namespace."""
 
 NOT_SEEN: Mapping[str, Mapping[Permission, str]] = {
     "stromboli-scheduler": {
+        **_NEW_SERVERS,
         ("get", "", "pods"): "after a bind or an eviction without an answer",
         ("get", "scheduling.volcano.sh", "reservations"): "after a write without an answer, or a conflict",
         ("create", "scheduling.volcano.sh", "queues"): "if the controllers have not created the queue default",
@@ -149,6 +167,7 @@ NOT_SEEN: Mapping[str, Mapping[Permission, str]] = {
         ("watch", "storage.k8s.io", "csistoragecapacities"): "old servers do not know them",
     },
     "stromboli-controllers": {
+        **_NEW_SERVERS,
         **dict.fromkeys(permissions(FINALIZERS), "asked by an admission plugin only"),
         **dict.fromkeys(permissions(_PRESENT), "when the object exists: whose it is, and a Job that was scaled"),
         ("create", "scheduling.volcano.sh", "queues"): "if the scheduler has not created the queue default",
@@ -162,6 +181,7 @@ NOT_SEEN: Mapping[str, Mapping[Permission, str]] = {
         ("patch", "scheduling.volcano.sh", "reservations/status"): "for Reservations that users make",
     },
     "stromboli-descheduler": {
+        **_NEW_SERVERS,
         ("get", "", "pods"): "before a place is given up, after an eviction without an answer",
         ("list", "metrics.k8s.io", "pods"): "for LoadAware, where a metrics server is installed",
         ("patch", "", "events"): "when an event happens again",

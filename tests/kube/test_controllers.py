@@ -493,10 +493,12 @@ def test_what_a_server_cannot_refuse_is_rejected_or_warned_about(place: Place) -
     queue(inner, parent=outer, capability={"cpu": "5"})
     eventually(lambda: conditions(inner) == [("Accepted", "False")])
     assert conditions(outer) == []
-    place.submit("odd", [task("main", 1)], queue=inner, networkTopology={"mode": "hard"})
+    place.submit("odd", [task("main", 1)], queue=inner, policies=[{"event": "JobUpdated", "action": "RestartJob"}])
     refused = eventually(lambda: place.events("Refused"))
     assert refused == [f'spec.queue: the queue "{inner}" is invalid, so it accepts no jobs; its condition says why']
-    assert eventually(lambda: place.events("NoEffect")) == ["Without effect in this version: spec.networkTopology."]
+    assert eventually(lambda: place.events("NoEffect")) == [
+        "Without effect in this version: spec.policies[0] for JobUpdated."
+    ]
 
     place.admin.patch(f"{QUEUES}/{inner}", {"spec": {"capability": {"cpu": "3"}}})
     eventually(lambda: conditions(inner) == [])

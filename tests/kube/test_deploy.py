@@ -39,6 +39,7 @@ from stromboli.api.rules.rule import POLICIES
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HYPER_NODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 EXAMPLES = yaml.safe_load((Path(__file__).parent / "volcano.yaml").read_text(encoding="utf-8"))["items"]
 
 
@@ -366,6 +367,14 @@ def test_the_processes_can_do_their_work_with_these_rights(
             cluster.admin.create(commands, _command("CloseQueue", "default"))
     assert cluster.admin.get(f"{QUEUES}/default").get("status", {}).get("state", "Open") == "Open"
 
+    # A HyperNode is told that it is used.
+    member = {"type": "Node", "selector": {"labelMatch": {"matchLabels": {"pool": cluster.name}}}}
+    spec = {"tier": 1, "members": [member]}
+    kind = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": cluster.name}}
+    cluster.admin.create(HYPER_NODES, {**kind, "spec": spec})
+    eventually(lambda: _is_accepted(cluster))
+    cluster.admin.delete(f"{HYPER_NODES}/{cluster.name}")
+
     # A queue is closed by a command.
     queue = cluster.queue("closed")
     commands = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"
@@ -427,6 +436,11 @@ def unused(server: ApiServer, account: str, granted: Mapping[tuple[str, str], st
     may, excused = set(permissions(granted)), NOT_SEEN[account]
     found = {right: "never used" for right in may - asked if right not in excused}
     return found | dict.fromkeys(asked - may - set(permissions(EVERYBODY)) - LEASES, "not in the table")
+
+
+def _is_accepted(cluster: Cluster) -> bool:
+    status = cluster.admin.get(f"{HYPER_NODES}/{cluster.name}").get("status", {})
+    return ("Accepted", "True") in [(one["type"], one["status"]) for one in status.get("conditions", [])]
 
 
 def _job(cluster: Cluster, storage_class: str) -> dict[str, Any]:
