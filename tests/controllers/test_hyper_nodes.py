@@ -94,6 +94,20 @@ def test_a_good_tree_is_counted() -> None:
             {"a": (1, "True", "Used"), "b": (0, "False", "TierOrder")},
             ("b", "Its tier is 1, and that of its member a is 2. The tier must be above those of all members."),
         ),
+        (
+            [hyper_node("a", 1, regex="n(0"), hyper_node("b", 2, "a"), hyper_node("c", 2, "c", nodes=["n1"])],
+            {"a": (0, "False", "Invalid"), "b": (0, "False", "MemberLeftOut"), "c": (1, "False", "Invalid")},
+            (
+                "a",
+                "spec.members[0].selector.regexMatch.pattern: must be a regular expression such as rack-1-.*: missing "
+                "), unterminated subpattern at position 1",
+            ),
+        ),
+        (
+            [hyper_node("a", 1, "a", nodes=["n0"])],
+            {"a": (1, "False", "Invalid")},
+            ("a", "spec.members: must not have the HyperNode itself"),
+        ),
     ],
 )
 def test_what_is_wrong_is_said_on_the_object(
@@ -209,3 +223,14 @@ def test_the_objects_make_the_tree_that_the_labels_make(labels: list[dict[str, s
 
 def shape(tree: Tree) -> set[tuple[int, str, tuple[int, ...]]]:
     return {(domain.tier, domain.tier_name, tuple(domain.rows.tolist())) for domain in tree.domains}
+
+
+def test_an_invalid_one_is_used_once_it_is_corrected() -> None:
+    cluster = FakeCluster(node("n0", cpu=1), hyper_node("a", 1, regex="n("))
+    cluster.settle()
+    assert verdicts(cluster) == {"a": (0, "False", "Invalid")}
+    known = cluster.get(HyperNode, "a")
+    assert known is not None
+    cluster.put(replace(known, spec=hyper_node("a", 1, regex="n").spec))
+    cluster.settle()
+    assert verdicts(cluster) == {"a": (1, "True", "Used")}

@@ -91,13 +91,21 @@ def test_the_server_refuses_what_the_table_says(
     if case.since == "schema" or server < POLICIES:
         assert case.says in str(refused.value)
         return
-    error, said = error_in(case.bad, case.was), str(refused.value)
-    rule = next(rule for rule in RULES if rule.message == case.says)
-    if rule.door_on(server) is Door.DEFINITION:
-        assert f"{error.field}: " in said
-        assert rule.must in said
-    else:
-        assert f"{error.field}: {error.message}" in said
+    error, said = error_in(_in_namespace(case.bad, namespace), case.was), str(refused.value)
+    # Two kinds may have a rule of one message, each with a door of its own.
+    doors = {rule.door_on(server): rule for rule in RULES if rule.message == case.says}
+    assert any(
+        f"{error.field}: " in said and rule.must in said if door is Door.DEFINITION
+        else f"{error.field}: {error.message}" in said
+        for door, rule in doors.items()
+    )  # fmt: skip
+
+
+def _in_namespace(document: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """Where a test sends an object that is of another namespace than the default one."""
+    if document["metadata"].get("namespace", "default") == "default":
+        return document
+    return document | {"metadata": document["metadata"] | {"namespace": namespace}}
 
 
 def _path_for(document: dict[str, Any], path: str, namespace: str) -> str:

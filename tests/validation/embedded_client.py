@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import parse_qsl
 
 from embedded.api import EmbeddedTransport
 from kube.client import Client, Refused, causes_in
 from stromboli.embedded.admission import ADMINISTRATOR, User
+from stromboli.embedded.kinds import custom
 from stromboli.embedded.server import Request, Response
 from stromboli.kube.crds import definitions
 
@@ -27,9 +29,9 @@ class EmbeddedClient(Client):
     def as_user(self, name: str) -> EmbeddedClient:
         return EmbeddedClient(self.transport, User(name))
 
-    def install(self, *policies: dict[str, Any]) -> None:
-        """Our definitions, and policies with their bindings."""
-        for definition in definitions((1, 36)).values():
+    def install(self, *policies: dict[str, Any], version: tuple[int, int] = (1, 36)) -> None:
+        """Our definitions, for that version of Kubernetes, and policies with their bindings."""
+        for definition in definitions(version).values():
             self.create(DEFINITIONS, definition)
         for document in policies:
             self.create(policy_path(document), document)
@@ -55,6 +57,14 @@ class EmbeddedClient(Client):
         if outcome.status >= 300:
             raise Refused(outcome.status, answer["reason"], answer["message"], causes_in(answer))
         return answer
+
+
+def too_old_to_judge() -> EmbeddedClient:
+    """With the definitions for servers that know no rules, and without those that it has in Python."""
+    client = EmbeddedClient()
+    with patch.object(custom, "KINDS", {}):
+        client.install(version=(1, 24))
+    return client
 
 
 def policy_path(document: dict[str, Any], name: str = "") -> str:

@@ -3,13 +3,15 @@
 People and programs write HyperNodes one by one, so at any moment some may contradict others. Such a HyperNode is left
 out whole, and so is every one that has it as a member: a rack with half of its nodes would be a wrong answer to every
 question. Who is right cannot be known, so the order is fixed: lower tiers come first, then names; what contradicts
-an earlier one is left out. The others stay in use.
+an earlier one is left out. The others stay in use. One that is invalid by itself is left out, too: not every server
+refuses it, and none can tell whether a pattern is a regular expression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from .members import Members
 from .tree import Rows
 
 _SHOWN = 3  # names in one message
+_NONE: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,15 @@ class Resolved:
     counts: dict[str, int] = field(default_factory=dict)  # how many nodes each has, in use or not
 
 
-def resolve(hyper_nodes: Iterable[HyperNode], members: Members) -> Resolved:
-    return _Resolution({obj.metadata.name: obj for obj in hyper_nodes}, members).run()
+def resolve(hyper_nodes: Iterable[HyperNode], members: Members, invalid: Mapping[str, str] = _NONE) -> Resolved:
+    """`invalid`: what is wrong with some of them, whatever the others are."""
+    return _Resolution({obj.metadata.name: obj for obj in hyper_nodes}, members, invalid).run()
 
 
 class _Resolution:
-    def __init__(self, objects: Mapping[str, HyperNode], members: Members) -> None:
+    def __init__(self, objects: Mapping[str, HyperNode], members: Members, invalid: Mapping[str, str]) -> None:
         self._objects = objects
+        self._invalid = invalid
         self._nodes = members
         self._inner = {name: sorted(_inner(obj)) for name, obj in objects.items()}
         self._parents: dict[str, str] = {}  # of those in use
@@ -55,14 +60,16 @@ class _Resolution:
         self._result = Resolved()
 
     def run(self) -> Resolved:
+        for name, error in self._invalid.items():
+            self._leave_out(name, "Invalid", error)
         on_cycles = self._on_cycles()
-        for name in sorted(on_cycles):
+        for name in sorted(on_cycles - self._invalid.keys()):
             way = " → ".join(self._cycle(name))
             self._leave_out(name, "Cycle", f"It is a member of itself: {way}. Remove one of these members.")
         for name in sorted(self._objects, key=lambda name: (self._tier(name), name)):
             self._rows[name] = self._collect(name)
             self._result.counts[name] = len(self._rows[name])
-            if name not in on_cycles and not self._contradicts(name):
+            if name not in on_cycles and name not in self._invalid and not self._contradicts(name):
                 self._use(name)
         return self._result
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from stromboli.api import HyperNode
+from stromboli.api import ApiError, HyperNode, validate
 
 from .hyper_nodes import Problem, Resolved, resolve
 from .labels import by_labels
@@ -20,6 +20,7 @@ class Topology:
         """`nodes`: names and labels in the order of rows."""
         self._nodes = nodes
         self._objects: dict[str, HyperNode] = {}
+        self._invalid: dict[str, str] = {}  # what is wrong with some of them, by name
         self._patterns = PatternMatches()
         self._forget()
 
@@ -38,10 +39,19 @@ class Topology:
         before = self._objects.get(obj.metadata.name)
         self._objects[obj.metadata.name] = obj
         if before is None or before.spec != obj.spec:
+            self._judge(obj)
             self._resolved = None
+
+    def _judge(self, obj: HyperNode) -> None:
+        self._invalid.pop(obj.metadata.name, None)
+        try:
+            validate(obj)
+        except ApiError as error:
+            self._invalid[obj.metadata.name] = f"{error.field}: {error.message}"
 
     def delete(self, name: str) -> None:
         if self._objects.pop(name, None) is not None:
+            self._invalid.pop(name, None)
             self._resolved = None
 
     # -- out ----------------------------------------------------------------------------------------------------
@@ -76,7 +86,7 @@ class Topology:
     def _of_hyper_nodes(self) -> tuple[Resolved, Tree]:
         if self._resolved is None:
             nodes = self._known_nodes()
-            resolved = resolve(self._objects.values(), nodes)
+            resolved = resolve(self._objects.values(), nodes, self._invalid)
             self._resolved = (resolved, Tree(len(nodes), [(*one[:3], one[3].tolist()) for one in resolved.found]))
         return self._resolved
 

@@ -4,7 +4,7 @@ Whether a HyperNode can be used depends on all others and on all nodes, so no se
 out here:
 
     condition Accepted   True    Used, or MembersMissing and TierName: it is used, but something may be amiss
-                         False   NoNodes, or how it contradicts others (`cluster.topology.hyper_nodes`)
+                         False   Invalid, NoNodes, or how it contradicts others (`cluster.topology.hyper_nodes`)
 
 The scheduler decides about each by the same code, from the same objects. A change of one may alter all, so all are
 compared, in each pass after a node, its labels or a HyperNode has changed.
