@@ -15,7 +15,7 @@ from stromboli.controllers import ControllerManager, Create, PodLimits
 from stromboli.controllers.work_queue import WorkQueue, by_turns
 from stromboli.kube.client import PODS, FairQueue, TokenBucket
 from stromboli.kube.controllers.change_batches import batches
-from stromboli.kube.runtime import LimitedLog, Log, SoleReplica
+from stromboli.kube.runtime import ErrorReporter, LimitedLog, Log, SoleReplica
 from stromboli.kube.runtime.event_recorder import EventRecorder
 from stromboli.kube.scheduler.state_metrics import LastCycle, state_of
 from stromboli.kube.scheduler.status_patch_queue import StatusPatch, StatusPatchQueue
@@ -109,7 +109,13 @@ def test_statuses_of_a_namespace_do_not_wait_for_those_of_another() -> None:
     async def story() -> list[str]:
         server = Server()
         bucket = TokenBucket(1000.0, 1000, clock=asyncio.get_running_loop().time)
-        queue = StatusPatchQueue(server, fence=SoleReplica(), bucket=bucket, on_object=lambda obj: None)  # type: ignore[arg-type]
+        queue = StatusPatchQueue(
+            server,
+            fence=SoleReplica(),
+            bucket=bucket,
+            on_object=lambda obj: None,
+            contain=ErrorReporter("test", None).contain,
+        )  # type: ignore[arg-type]
         for number in range(500):
             queue.enqueue(StatusPatch(PODS, f"a/p{number:03}", "u", {}))
         queue.enqueue(StatusPatch(PODS, "z/p", "u", {}))

@@ -148,6 +148,10 @@ class FakeApi:
         await self._request("get", group_version, lambda: None)
         return True
 
+    async def serves_kind(self, resource: Resource[Any]) -> bool:
+        await self._request("get", resource.plural, lambda: None)
+        return resource.plural not in self.undefined
+
     async def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None) -> bytes:
         plural = path.rpartition("/")[2]
         if path.startswith("/apis/scheduling.k8s.io/") and plural != "priorityclasses":
@@ -228,7 +232,7 @@ class FakeApi:
 
         return self._typed(resource, await self._request("patch", key, patched))
 
-    async def delete(self, resource: Resource[Any], key: str, *, uid: str = "") -> None:
+    async def delete(self, resource: Resource[Any], key: str, *, uid: str = "", propagation: str = "") -> None:
         def deleted() -> None:
             found = self._found(resource.plural, key)
             if uid and found["metadata"]["uid"] != uid:

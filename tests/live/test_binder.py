@@ -24,6 +24,7 @@ from live.fake_api import (
 from stromboli.api import Pod, is_backfill, names
 from stromboli.cluster import BindFailed, EvictFailed, TaskKey
 from stromboli.kube.client import Failure, TokenBucket
+from stromboli.kube.runtime import ErrorReporter
 from stromboli.kube.scheduler.binder import CROWD, RETRYING_WORKERS, Binder, BindRequest, EvictRequest, Request
 
 
@@ -50,6 +51,7 @@ class BinderHarness:
             report=self.report,
             listener=self,
             cached_pod=self.watched.get,
+            contain=ErrorReporter("test", None).contain,
             timeout=5.0,
             workers=workers,
         )

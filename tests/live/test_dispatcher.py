@@ -35,6 +35,7 @@ from stromboli.cluster import (
     TaskKey,
 )
 from stromboli.kube.client import Resource, TokenBucket
+from stromboli.kube.runtime import ErrorReporter
 from stromboli.kube.scheduler.binder import BindRequest, EvictRequest, Request
 from stromboli.kube.scheduler.dispatcher import Dispatcher, resolve_targets
 from stromboli.kube.scheduler.reservation_writer import ReservationWriter
@@ -134,6 +135,7 @@ class DispatcherHarness:
             bucket=TokenBucket(1e6, 1000),
             report=self.report,
             on_object=self.observe,
+            contain=ErrorReporter("test", None).contain,
             cached=lambda name: self.cluster.reservations.get(name),
         )
         volumes = VolumeWriter(
@@ -142,6 +144,7 @@ class DispatcherHarness:
             bucket=TokenBucket(1e6, 1000),
             report=lambda event, uid: self.report(event),
             on_object=self.observe,
+            contain=ErrorReporter("test", None).contain,
             wall_clock=lambda: START,
         )
         self.dispatcher = Dispatcher(
@@ -150,6 +153,7 @@ class DispatcherHarness:
             reservations=reservations,
             volumes=volumes,
             recorder=self.recorder,  # type: ignore[arg-type]
+            report=self.report,
         )
         self.reported: list[ClusterEvent] = []
 

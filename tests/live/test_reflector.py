@@ -472,7 +472,7 @@ def test_a_sink_that_fails_misses_only_that_event(caplog: pytest.LogCaptureFixtu
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Receiver, "__call__", refuse_b)
         play(story, prepare)
-    assert "ns/b could not be handled" in caplog.text
+    assert "ignoring Pod ns/b until it changes" in caplog.text
 
 
 def test_an_unexpected_exception_is_logged_and_survived(
@@ -482,12 +482,37 @@ def test_an_unexpected_exception_is_logged_and_survived(
         await until(lambda: server.watching)
         with monkeypatch.context() as patched:
             patched.setattr(Reflector, "_handle_changed", lambda self, obj: 1 / 0)
+            patched.setattr(Reflector, "_handle_unreadable", lambda self, envelope: 1 / 0)
             server.put(pod("d"))
             await until(lambda: "failed unexpectedly" in caplog.text)
         await until(lambda: "ns/d" in reflector.objects)
 
     play(story, three_pods)
-    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
+
+
+def test_an_object_that_our_code_fails_on_counts_as_deleted_until_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(server: FakeApiServer, reflector: Reflector[Pod], receiver: Receiver) -> None:
+        usual = Reflector._handle_changed
+
+        def fail_on_b(self: Reflector[Pod], obj: Pod) -> None:
+            if obj.metadata.name == "b":
+                raise ZeroDivisionError
+            usual(self, obj)
+
+        await until(lambda: server.watching)
+        with monkeypatch.context() as patched:
+            patched.setattr(Reflector, "_handle_changed", fail_on_b)
+            server.put(pod("b", nodeName="n1"))
+            server.put(pod("d"))
+            await until(lambda: "ns/d" in reflector.objects)
+        assert sorted(reflector.objects) == ["ns/a", "ns/c", "ns/d"]
+        server.put(pod("b", nodeName="n1", priority=1))
+        await until(lambda: "ns/b" in reflector.objects)
+
+    play(story, three_pods)
 
 
 def test_a_long_list_does_not_block_the_event_loop() -> None:

@@ -12,6 +12,7 @@ from builders import group, pod
 from live.fake_api import FakeApi, Fate, lost_before, refused, until, with_virtual_time
 from stromboli.api import KObject, Pod, PodGroup
 from stromboli.kube.client import POD_GROUPS, PODS, Resource, TokenBucket
+from stromboli.kube.runtime import ErrorReporter
 from stromboli.kube.scheduler.status_patch_queue import StatusPatch, StatusPatchQueue
 
 
@@ -28,6 +29,7 @@ class WriterHarness:
             fence=self,
             bucket=bucket or TokenBucket(1e6, 1000),
             on_object=self.written.append,
+            contain=ErrorReporter("test", None).contain,
             on_result=lambda kind, result: self.outcomes.append((kind, result)),
             busy=lambda: self.busy,
         )

@@ -11,6 +11,7 @@ from live.fake_api import FakeApi, Fate
 from stromboli.api import KObject, ObjectMeta, PersistentVolume, PersistentVolumeClaim, names
 from stromboli.cluster import BindFailed, EvictFailed, TaskKey
 from stromboli.kube.client import Failure, TokenBucket
+from stromboli.kube.runtime import ErrorReporter
 from stromboli.kube.scheduler.volume_writer import VolumeWriter, request_of
 from stromboli.scheduling.decisions import ClaimVolume, SelectNode, UnclaimVolume, UnselectNode, VolumeDecision
 
@@ -74,6 +75,7 @@ class Harness:
             bucket=TokenBucket(1e6, 1000),
             report=lambda event, uid: self.failures.append((event, uid)),
             on_object=self.written.append,
+            contain=ErrorReporter("test", None).contain,
             wall_clock=lambda: 42.0,
         )
 

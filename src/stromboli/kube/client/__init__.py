@@ -28,7 +28,7 @@ from .errors import (
 from .kinds import Event, EventSource, Lease, LeaseSpec
 from .merge_patch import object_and_status_patches
 from .rate_limit import TokenBucket
-from .reflector import Reflector
+from .reflector import Contain, Reflector
 from .resources import (
     COMMANDS,
     COMPOSITE_POD_GROUPS,
@@ -101,6 +101,7 @@ __all__ = [
     "Backoff",
     "Client",
     "ClientConfig",
+    "Contain",
     "Envelope",
     "Event",
     "EventSource",

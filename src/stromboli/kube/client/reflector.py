@@ -8,6 +8,9 @@ Our own writes are known before the watch repeats them. `observe_write` takes th
 write, so that the next decision is not based on the state before it. To keep both sources in order, such an object
 counts only if it is newer than everything the watch has shown. Otherwise the watch has shown it already, and perhaps
 its deletion, too.
+
+An object that our own code fails on, here or in the sink, must not keep anybody from seeing the others. It counts as
+deleted until it changes.
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ from typing import Generic, TypeVar
 import msgspec
 
 from stromboli import plain_json
-from stromboli.api import ApiError, KObject, decode_json
+from stromboli.api import ApiError, KObject, ObjectMeta, decode_json
 from stromboli.cluster.events import Applied, Deleted
+from stromboli.containment import ObjectRef
 
 from .backoff import Backoff
 from .client import Client
@@ -43,6 +47,13 @@ MIN_WATCH_SECONDS = 1.0
 FAILURES_BEFORE_RELIST = 3
 # Seconds until the same warning is repeated.
 WARN_EVERY = 60.0
+
+Contain = Callable[[Exception, ObjectRef], None]
+"""Says that an error happened while this object was handled, and that it is put aside."""
+
+
+def _log_error(error: Exception, ref: ObjectRef) -> None:
+    log.error("ignoring %s until it changes, after an error", ref, exc_info=error)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -74,8 +85,10 @@ class Reflector(Generic[K]):
         label_selector: str = "",
         backoff: Backoff | None = None,
         on_relist: Callable[[str], None] = lambda plural: None,
+        contain: Contain = _log_error,
     ) -> None:
-        """`on_relist` is called with the plural of the resource whenever its objects had to be listed again."""
+        """`on_relist` is called with the plural of the resource whenever its objects had to be listed again. `contain`
+        is told of errors that were charged to an object."""
         self.resource = resource
         self.objects: dict[str, K] = {}
         self.remaining = 0  # objects that a list in progress has still to come, if the server says so
@@ -87,6 +100,7 @@ class Reflector(Generic[K]):
         self._label_selector = label_selector
         self._backoff = backoff or Backoff(random=client.random)
         self._relisted = on_relist
+        self._contain = contain
         self._failures = 0
         self._warning = ""
         self._warned_at = 0.0
@@ -126,6 +140,12 @@ class Reflector(Generic[K]):
 
     def observe_write(self, obj: K) -> None:
         """Take the object that a write returned. Call it in the event loop that `run` uses."""
+        try:
+            self._take_written(obj)
+        except Exception as error:
+            self._contain(error, self._ref(obj.metadata))  # the watch will show it
+
+    def _take_written(self, obj: K) -> None:
         strip_unused_fields(obj)
         key = self.resource.key(obj)
         known = self.objects.get(key)
@@ -173,10 +193,7 @@ class Reflector(Generic[K]):
                 self.remaining = page.metadata.remaining_item_count or 0
                 for start in range(0, len(items), CHUNK):
                     for item in items[start : start + CHUNK]:
-                        obj = self._decode(item)
-                        if obj is not None:
-                            listed.add(self.resource.key(obj))
-                            self._handle_listed(obj, version)
+                        listed.add(self._take_listed(item, version))
                     await asyncio.sleep(0)
         missing = [key for key in self.objects if key not in listed]
         for start in range(0, len(missing), CHUNK):
@@ -197,10 +214,26 @@ class Reflector(Generic[K]):
         async with aclosing(envelopes):
             async for envelope in envelopes:
                 self._failures = 0
-                self._handle_event(envelope)
+                try:
+                    self._handle_event(envelope)
+                except Exception as error:
+                    self._contain(error, self._ref(_metadata(envelope.object)))
+                    self._handle_unreadable(envelope)
 
-    def _handle_listed(self, obj: K, version: str) -> None:
-        key = self.resource.key(obj)
+    def _take_listed(self, item: msgspec.Raw, version: str) -> str:
+        """The key of the object; nobody's if it cannot be read, so that it counts as deleted."""
+        try:
+            obj = self._decode(item)
+            if obj is None:
+                return ""
+            key = self.resource.key(obj)
+            self._handle_listed(key, obj, version)
+        except Exception as error:
+            self._contain(error, self._ref(_metadata(item)))
+            return ""
+        return key
+
+    def _handle_listed(self, key: str, obj: K, version: str) -> None:
         if self._has_newer(key, version):
             return
         self._written.discard(key)
@@ -215,7 +248,7 @@ class Reflector(Generic[K]):
             return
         obj = self._decode(envelope.object)
         if obj is None:
-            self._handle_undecodable(envelope)
+            self._handle_unreadable(envelope)
             return
         self._last_version = obj.metadata.resource_version
         if envelope.type == "DELETED":
@@ -242,7 +275,7 @@ class Reflector(Generic[K]):
         if same or not is_newer(known.metadata.resource_version, obj.metadata.resource_version):
             self._remove(key, obj if same else known)
 
-    def _handle_undecodable(self, envelope: Envelope) -> None:
+    def _handle_unreadable(self, envelope: Envelope) -> None:
         head = _metadata(envelope.object)
         self._last_version = head.resource_version or self._last_version
         key = self._key(head)
@@ -265,8 +298,11 @@ class Reflector(Generic[K]):
         strip_unused_fields(obj)
         return obj
 
-    def _key(self, head: _Metadata) -> str:
+    def _key(self, head: _Metadata | ObjectMeta) -> str:
         return f"{head.namespace}/{head.name}" if self.resource.namespaced else head.name
+
+    def _ref(self, head: _Metadata | ObjectMeta) -> ObjectRef:
+        return ObjectRef(self.resource.type.__name__, self._key(head))
 
     def _has_newer(self, key: str, version: str) -> bool:
         """Whether we have a newer version of the object than a list of this moment can show."""
@@ -277,19 +313,23 @@ class Reflector(Generic[K]):
         if known is not None and known.metadata.uid != obj.metadata.uid:
             self._send(key, Deleted(known))
         self.objects[key] = obj
-        self._send(key, Applied(obj))
+        if not self._send(key, Applied(obj)):
+            self._remove(key, obj if known is None or known.metadata.uid != obj.metadata.uid else known)
 
     def _remove(self, key: str, last: K) -> None:
-        del self.objects[key]
+        known = self.objects.pop(key)
         self._written.discard(key)
-        self._send(key, Deleted(last))
+        if not self._send(key, Deleted(last)) and last is not known:
+            self._send(key, Deleted(known))  # it can do with this one, or it would not know of it
 
-    def _send(self, key: str, event: Applied | Deleted) -> None:
+    def _send(self, key: str, event: Applied | Deleted) -> bool:
+        """Whether the sink has taken it."""
         try:
             self._sink(event)
-        except Exception:
-            # One object that the sink fails on must not keep it from getting the others.
-            log.exception("the event for %s could not be handled", key)
+        except Exception as error:
+            self._contain(error, ObjectRef(self.resource.type.__name__, key))
+            return False
+        return True
 
 
 def is_newer(version: str, other: str) -> bool:

@@ -19,22 +19,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from msgspec.structs import replace
-
 from stromboli.api import (
-    Job,
     KObject,
-    Node,
-    Pod,
     Queue,
-    default,
-    key,
     names,
 )
-from stromboli.api.timestamps import format_timestamp
-from stromboli.api.upstream import translated
 from stromboli.api.validation.limits import MAX_JOB_REPLICAS
-from stromboli.cluster import Applied, Deleted
 from stromboli.containment import ObjectRef
 from stromboli.controllers import (
     DEFAULT_RETENTION,
@@ -46,7 +36,6 @@ from stromboli.controllers import (
     PodLimits,
     QueueLocks,
 )
-from stromboli.controllers.pod_owners import is_terminating
 from stromboli.kube.client import (
     COMMANDS,
     NAMESPACES,
@@ -79,11 +68,11 @@ from stromboli.kube.runtime.served import served_optional_kinds, watch_optional_
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.error_reasons import internal_error
 
-from .cache import KINDS, Cache
+from .cache import KINDS
 from .change_writer import ChangeWriter
 from .command_queue import CommandQueue
-from .essential_nodes import EssentialNodes
 from .metrics import ControllerMetrics
+from .observed_objects import ObservedObjects
 from .pod_templates import LIVE_JOBS
 from .stateful_sets import serves_stateful_sets
 
@@ -131,7 +120,6 @@ class ControllersComponent:
         self._relock_period = relock_period
         self._reservation_retention = reservation_retention
         self._topology_keys = topology_keys
-        self._nodes = EssentialNodes()
         self._max_job_replicas = max_job_replicas
         self._client = client
         self._leadership = leadership
@@ -141,9 +129,16 @@ class ControllersComponent:
         self._loop_time = asyncio.get_running_loop().time
         self._processor_time = processor_time
         self._used = 0.0  # processor time of the last pass; one that was suspended took longer, and may go on at once
-        self._is_outdated = False  # the controllers may not have seen all events
-        self._containment = ObjectContainment(metrics.contained_errors(self.name), clock)
-        self._cache = Cache(KINDS)
+        self._errors = metrics.contained_errors(self.name)
+        self._containment = ObjectContainment(self._errors, clock)
+        self._wake = asyncio.Event()
+        self._observed = ObservedObjects(
+            scheduler_name=scheduler_name,
+            containment=self._containment,
+            contain=self._errors.contain,
+            changed=self._wake.set,
+        )
+        self._cache = self._observed.cache
         self._recorder = EventRecorder(client, f"{scheduler_name}-controllers", bucket=bucket(), clock=clock)
         self._command_queue = CommandQueue(client, leadership, self._recorder, timeout=request_timeout)
         self._writer = ChangeWriter(
@@ -152,7 +147,7 @@ class ControllersComponent:
             bucket=bucket(),
             events=self._recorder,
             on_object=self._observe_write,
-            on_deleted=self._deleted,
+            on_deleted=self._observed.deleted,
             on_result=metrics.wrote,
             clock=self._loop_time,
             timeout=request_timeout,
@@ -163,17 +158,19 @@ class ControllersComponent:
         )  # fmt: skip
         self._reflectors: dict[type, Reflector[Any]] = {}
         self._watch(resources)
-        self._events: list[Applied | Deleted] = []
-        self._wake = asyncio.Event()
-        self._foreign: set[str] = set()  # keys of Jobs with another schedulerName
-        self._deleted_pods: dict[str, str] = {}  # uid and key of pods that we deleted; the watch may not show it yet
         self._controllers: ControllerManager | None = None  # while we lead
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="controllers")
         self._crashes = 0
 
     def _watch(self, resources: Iterable[Resource[Any]]) -> list[Reflector[Any]]:
         new = {
-            resource.type: Reflector(self._client, resource, self._receive, on_relist=self._metrics.relisted)
+            resource.type: Reflector(
+                self._client,
+                resource,
+                self._observed.receive,
+                on_relist=self._metrics.relisted,
+                contain=self._errors.contain,
+            )
             for resource in resources
         }
         self._reflectors |= new
@@ -267,7 +264,7 @@ class ControllersComponent:
             await _wait(stop, SETTLE)
         await self._apply_pending()
         self._command_queue.clear()
-        self._deleted_pods.clear()
+        self._observed.forget_deletions()
         self._controllers = self._new_controllers()
         self._metrics.set_leader(True)
 
@@ -293,21 +290,26 @@ class ControllersComponent:
     async def _pass(self, controllers: ControllerManager) -> float | None:
         """Run a pass and write its changes. Returns when the next one is due without an event."""
         await self._apply_pending()
-        claimed_all = await self._command_queue.claim(self._cache, self._foreign, self._clock())
+        try:
+            return await self._pass_contained(controllers)
+        except Exception as error:
+            self._crashes += 1
+            _log.exception("a pass of the controllers failed; starting again from the state of the API server")
+            self._charge(error)
+            self._controllers = None
+            return RETRY
+
+    async def _pass_contained(self, controllers: ControllerManager) -> float | None:
+        visible = self._containment.visible(self._cache)
+        claimed_all = await self._command_queue.claim(visible, self._observed.foreign, self._clock())
         now = self._clock()
         objects = self._command_queue.with_claimed(self._cache)
         started = self._loop_time()
-        try:
-            controllers, changes = await self._contained(controllers, objects, now)
-        except Exception:
-            self._crashes += 1
-            _log.exception("a pass of the controllers failed; starting again from the state of the API server")
-            self._controllers = None
-            return RETRY
-        self._crashes = 0
+        controllers, changes = await self._contained(controllers, objects, now)
         self._metrics.pass_done(self.name, self._loop_time() - started, changes)
         self._metrics.observe(self._cache.list(Queue))
         outcome = await self._writer.write(changes, self._cache)
+        self._crashes = 0
         for change in outcome.undone:
             controllers.change_failed(change)
         for job, error in outcome.failed_writes:
@@ -321,18 +323,16 @@ class ControllersComponent:
         self, controllers: ControllerManager, objects: Objects, now: float
     ) -> tuple[ControllerManager, list[Change]]:
         """A pass without the objects that an error happened on, and the controllers that made it."""
-        if self._containment.refresh() or self._is_outdated:
-            self._is_outdated = False
+        if self._containment.refresh() or self._observed.is_outdated:
+            self._observed.is_outdated = False
             controllers = self._controllers = self._new_controllers()
         for attempt in range(MOST_ERRORS):
             visible = self._containment.visible(objects)
             try:
                 return controllers, await self._in_thread(partial(self._reconcile, controllers, visible, now))
             except Exception as error:
-                charged = self._containment.charge(error)
-                if charged is None or attempt + 1 == MOST_ERRORS:
+                if not self._charge(error) or attempt + 1 == MOST_ERRORS:
                     raise
-                self._say_hidden(charged)
             controllers = self._controllers = self._new_controllers()
         raise AssertionError("the last attempt returns or raises")
 
@@ -342,6 +342,17 @@ class ControllersComponent:
         garbage_collection.collect_if_due()
         self._used = self._processor_time() - started
         return changes
+
+    def _charge(self, error: BaseException) -> bool:
+        """Hide the object that an error happened on, and say so. False if it cannot be found. Of errors of several
+        tasks each has an object."""
+        if isinstance(error, BaseExceptionGroup):
+            charged_all = [self._charge(one) for one in error.exceptions]
+            return any(charged_all)
+        charged = self._containment.charge(error) if isinstance(error, Exception) else None
+        if charged is not None:
+            self._say_hidden(charged)
+        return charged is not None
 
     def _say_hidden(self, ref: ObjectRef) -> None:
         kind = next((kind for kind in KINDS if kind.__name__ == ref.kind), None)
@@ -365,81 +376,14 @@ class ControllersComponent:
 
     # -- events -------------------------------------------------------------------------------------------------
 
-    def _receive(self, event: Applied | Deleted) -> None:
-        if isinstance(event.object, Node):
-            reduced = self._nodes.reduced(event, event.object)
-            if reduced is None:
-                return
-            event = reduced
-        elif isinstance(event, Applied):
-            default(event.object)
-        group = translated(event.object)
-        if group is not event.object:
-            event = Applied(group) if isinstance(event, Applied) else Deleted(group)
-        self._events.append(event)
-        self._wake.set()
-
     def _observe_write(self, obj: KObject) -> None:
         self._reflectors[type(obj)].observe_write(obj)
 
-    def _deleted(self, obj: KObject) -> None:
-        if isinstance(obj, Pod):
-            self._deleted_pods[obj.metadata.uid] = key(obj)
-
     async def _apply_pending(self) -> None:
-        """Between passes: apply the events received so far to the cache."""
-        events, self._events = self._events, []
-        if events or self._deleted_pods:
-            await self._in_thread(lambda: self._apply(events))
-
-    def _apply(self, events: list[Applied | Deleted]) -> None:
-        now = self._clock()
-        for event in events:
-            if isinstance(event.object, Pod):
-                self._report_pod_deletion(event, now)
-            elif isinstance(event.object, Job):
-                event = self._hide_foreign(event, event.object)
-            self._apply_event(event)
-        for uid, pod_key in list(self._deleted_pods.items()):
-            pod = self._cache.get(Pod, pod_key)
-            if pod is None or pod.metadata.uid != uid:
-                del self._deleted_pods[uid]
-            elif not is_terminating(pod):
-                # The server has deleted it and the watch will show that. Until then no controller may rely on the pod.
-                leaving = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=format_timestamp(now)))
-                self._apply_event(Applied(leaving))
-
-    def _apply_event(self, event: Applied | Deleted) -> None:
-        self._cache.apply(event)
-        if self._controllers is None or self._containment.hides(event.object):
-            return
-        try:
-            self._controllers.observe(event)
-        except Exception as error:
-            if self._containment.charge(error) is None:
-                raise
-            self._is_outdated = True
-
-    def _hide_foreign(self, event: Applied | Deleted, job: Job) -> Applied | Deleted:
-        """Hide Jobs of other schedulers, and the commands for them."""
-        if isinstance(event, Deleted) or job.spec.scheduler_name == self._scheduler_name:
-            self._foreign.discard(key(job))
-            return event
-        self._foreign.add(key(job))
-        return Deleted(job)
-
-    def _report_pod_deletion(self, event: Applied | Deleted, now: float) -> None:
-        """Report a deleted pod to the controllers once: when its deletion starts, or when it is gone without a visible
-        start. A pod whose deletion had started when we first saw it was reported by the last leader."""
-        before = self._cache.get(Pod, key(event.object))
-        if self._controllers is None or before is None or is_terminating(before):
-            return
-        after = event.object
-        assert isinstance(after, Pod)
-        if isinstance(event, Deleted) or after.metadata.uid != before.metadata.uid:
-            self._controllers.pod_deleted(before, now, evicted=False)
-        elif is_terminating(after):
-            self._controllers.pod_deleted(after, now, evicted=False)
+        """Between passes: apply the events received so far."""
+        events = self._observed.drain()
+        if events is not None:
+            await self._in_thread(lambda: self._observed.apply(events, self._controllers, self._clock()))
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> None:

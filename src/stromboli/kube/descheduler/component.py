@@ -127,7 +127,8 @@ class DeschedulerComponent:
         self._wake = asyncio.Event()
         self._is_reconfigured = asyncio.Event()
         self._busy = asyncio.Lock()  # one pass or run at a time
-        self._containment = ObjectContainment(metrics.contained_errors(self.name), clock)
+        self._errors = metrics.contained_errors(self.name)
+        self._containment = ObjectContainment(self._errors, clock)
         self._descheduler = self._new_descheduler()
         self._is_active = False
         self._last_round = 0.0
@@ -218,7 +219,13 @@ class DeschedulerComponent:
 
     def _add_reflectors(self, kinds: Iterable[Resource[Any]]) -> list[Reflector[Any]]:
         new = {
-            kind.type: Reflector(self._client, kind, self._receive, on_relist=self._metrics.relisted)
+            kind.type: Reflector(
+                self._client,
+                kind,
+                self._receive,
+                on_relist=self._metrics.relisted,
+                contain=self._errors.contain,
+            )
             for kind in kinds
             if kind.type not in self._reflectors
         }

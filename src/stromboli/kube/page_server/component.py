@@ -68,8 +68,9 @@ class PageComponent:
         self._announce = announce
         self._scheduler_name = scheduler_name
         self._clock = clock
-        self._containment = ObjectContainment(ErrorReporter(self.name, metrics), clock)
-        self._objects = WatchedObjects(client)
+        errors = ErrorReporter(self.name, metrics)
+        self._containment = ObjectContainment(errors, clock)
+        self._objects = WatchedObjects(client, errors.contain)
         self._live = LiveDocument(title, scheduler_name)
         self._document: Document | None = None
         self._what_if = what_if

@@ -21,6 +21,7 @@ from stromboli.kube.client import (
     RESERVATIONS,
     RESOURCE_QUOTAS,
     Client,
+    Contain,
     Event,
     Failure,
     Reflector,
@@ -43,14 +44,19 @@ Change = Applied | Deleted
 class WatchedObjects:
     """Run `watches` beside it. `changed` is set whenever something happened."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, contain: Contain) -> None:
+        """`contain` is told of errors while one object is read."""
         self.changed = asyncio.Event()
         self._client = client
+        self._contain = contain
         self._changes: list[Change] = []
         self._events: list[Event] = []
-        self._jobs = Reflector(client, JOBS, self._note)
-        self._required = [self._jobs if kind is JOBS else Reflector(client, kind, self._note) for kind in _KINDS]
+        self._jobs = self._reflector(JOBS)
+        self._required = [self._jobs if kind is JOBS else self._reflector(kind) for kind in _KINDS]
         self._optional: list[Reflector[Any]] = []
+
+    def _reflector(self, kind: Resource[Any]) -> Reflector[Any]:
+        return Reflector(self._client, kind, self._note, contain=self._contain)
 
     def _note(self, change: Change) -> None:
         self._changes.append(change)
@@ -88,7 +94,7 @@ class WatchedObjects:
             group.create_task(watch_optional_kinds(self._client, served, self._watch_more))
 
     def _watch_more(self, kinds: Iterable[Resource[Any]]) -> list[Reflector[Any]]:
-        new = [Reflector(self._client, kind, self._note) for kind in kinds]
+        new = [self._reflector(kind) for kind in kinds]
         self._optional += new
         return new
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stromboli.containment import ContainedError, ObjectRef
+from stromboli.containment import ContainedError, ObjectRef, contained_error
 
 from .logs import Log
 from .metrics import ProcessMetrics
@@ -49,6 +49,10 @@ class ErrorReporter:
             recording=recording or "none",
             traceback=error.traceback,
         )
+
+    def contain(self, error: Exception, ref: ObjectRef) -> None:
+        """Report an error on an object that is left out until it changes, or until the next attempt."""
+        self.report(contained_error(error, ref), seconds=0.0)
 
     def put_aside(self, number: int) -> None:
         """So many objects are put aside now."""

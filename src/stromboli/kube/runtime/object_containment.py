@@ -11,21 +11,26 @@ Whom an error is charged to follows from the variables of the frames that it cam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import is_dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
 from stromboli.api import (
+    Command,
     HyperNode,
     Job,
     KObject,
+    Namespace,
     Node,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     PodGroup,
+    PriorityClass,
     Queue,
     ReplicaSet,
     Reservation,
+    ResourceQuota,
     StatefulSet,
     group_name_of,
     key,
@@ -39,9 +44,10 @@ MOST_ERRORS: Final = 10  # in one pass; after that it has failed
 
 _KINDS = (
     Job, PodGroup, Queue, Reservation, ReplicaSet, StatefulSet, PersistentVolumeClaim, PodDisruptionBudget, Pod, Node,
-    HyperNode,
+    HyperNode, Command, Namespace, PriorityClass, ResourceQuota,
 )  # fmt: skip
-_LAST = ("Queue", "Node")  # many objects depend on these, so they are charged only if there is nobody else
+# Many objects depend on these, so they are charged only if there is nobody else.
+_LAST = ("Queue", "Node", "HyperNode", "Namespace", "PriorityClass")
 
 T = TypeVar("T", bound=KObject)
 
@@ -61,7 +67,7 @@ class ObjectContainment:
 
     def charge(self, error: Exception) -> ObjectRef | None:
         """Hide the object that an error happened on; None if it cannot be found."""
-        suspect = next((ref for ref in _suspects(error.__traceback__) if ref not in self._hidden), None)
+        suspect = next((ref for ref in suspects(error.__traceback__) if ref not in self._hidden), None)
         if suspect is None:
             return None
         found = contained_error(error, suspect)
@@ -117,7 +123,7 @@ def _belongs_to(obj: KObject) -> list[ObjectRef]:
     return found
 
 
-def _suspects(traceback: TracebackType | None) -> list[ObjectRef]:
+def suspects(traceback: TracebackType | None) -> list[ObjectRef]:
     """Who was looked at, the innermost first; queues and nodes last."""
     frames = []
     while traceback is not None:
@@ -134,6 +140,8 @@ def _suspects(traceback: TracebackType | None) -> list[ObjectRef]:
 
 
 def _ref_of(value: Any) -> ObjectRef | None:
+    if is_dataclass(value) and isinstance(inner := getattr(value, "object", None), _KINDS):
+        value = inner  # an event, or a change that is to be written
     if not isinstance(value, _KINDS):
         return ref_of(value)
     if isinstance(value, Pod | PodGroup):

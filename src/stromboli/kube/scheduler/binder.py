@@ -32,6 +32,7 @@ from typing import Final, Protocol
 
 from stromboli.api import Pod, names
 from stromboli.cluster import BindFailed, EvictFailed, TaskKey
+from stromboli.containment import ObjectRef
 from stromboli.kube.client import (
     NO_RESPONSE,
     PODS,
@@ -108,18 +109,21 @@ class Binder:
         report: ReportFailure,
         listener: OutcomeListener,
         cached_pod: Callable[[TaskKey], Pod | None],
+        contain: Callable[[Exception, ObjectRef], None],
         wall_clock: Callable[[], float] = time.time,
         timeout: float = REQUEST_TIMEOUT,
         workers: int = WORKERS,
     ) -> None:
         """`report` gets failures, for the scheduler, with the uid of the pod; `cached_pod` returns the pod of that name
-        as the watch has shown it; `wall_clock` is the time that cycles go by."""
+        as the watch has shown it; `contain` is told of errors in our code; `wall_clock` is the time that cycles go
+        by."""
         self._client = client
         self._fence = fence
         self._buckets = {BindRequest: binds, EvictRequest: evictions}
         self._report = report
         self._listener = listener
         self._cached_pod = cached_pod
+        self._contain = contain
         self._wall_clock = wall_clock
         self._timeout = timeout
         self._workers = workers
@@ -224,6 +228,10 @@ class Binder:
                     await self._bind(request)
                 else:
                     await self._evict(request)
+            except Exception as error:
+                self._contain(error, ObjectRef("Pod", request.task))
+                if request.task not in self._accepted:
+                    self._report(_failed(request), request.uid)
             finally:
                 self._in_flight -= 1
                 self._retrying -= retrying
@@ -248,11 +256,7 @@ class Binder:
 
     def _drop_observed(self) -> bool:
         """Forget what the watch has shown. Whether anything is left that the server accepted and it has not shown."""
-        self._accepted = {
-            task: request
-            for task, request in self._accepted.items()
-            if not _is_observed(self._cached_pod(task), request)
-        }
+        self._accepted = {task: request for task, request in self._accepted.items() if not self._is_observed(request)}
         for task, uid in list(self._refused.items()):
             pod = self._cached_pod(task)
             if pod is None or pod.metadata.uid != uid:
@@ -262,6 +266,13 @@ class Binder:
             if pod is None or pod.metadata.uid != uid or pod.spec.node_name:
                 del self._marked[task]
         return bool(self._accepted)
+
+    def _is_observed(self, request: Request) -> bool:
+        try:
+            return _is_observed(self._cached_pod(request.task), request)
+        except Exception as error:
+            self._contain(error, ObjectRef("Pod", request.task))
+            return True
 
     def _not_sent(self, request: Request, why: str) -> None:
         if isinstance(request, BindRequest):
@@ -365,6 +376,10 @@ class Binder:
         """The pod as the server has it; None if it is deleted."""
         pod = await reread(self._client, PODS, request.task)
         return pod if pod is not None and pod.metadata.uid == request.uid else None
+
+
+def _failed(request: Request) -> BindFailed | EvictFailed:
+    return BindFailed(request.task) if isinstance(request, BindRequest) else EvictFailed(request.task)
 
 
 def _is_refusal(failure: Failure) -> bool:

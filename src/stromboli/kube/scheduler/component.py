@@ -120,6 +120,7 @@ class SchedulerComponent:
         self._has_begun = asyncio.Event()  # it has run a cycle, or stands by
         self._period = period
         self._metrics = metrics
+        self._errors = metrics.contained_errors(self.name)
         self._reflectors: dict[type[KObject], Reflector[Any]] = {}
         self._recorder = EventRecorder(
             client, scheduler_name, bucket=bucket(), busy=lambda: self._binder.busy, clock=clock
@@ -132,6 +133,7 @@ class SchedulerComponent:
             bucket=bucket(),
             on_object=self._observe_write,
             on_result=metrics.wrote,
+            contain=self._errors.contain,
             busy=lambda: self._binder.busy,
             timeout=request_timeout,
         )
@@ -143,6 +145,7 @@ class SchedulerComponent:
             report=self._inbox.failed,
             listener=self._reporter,
             cached_pod=lambda task: self._reflectors[Pod].objects.get(task),
+            contain=self._errors.contain,
             wall_clock=clock,
             timeout=request_timeout,
         )
@@ -153,6 +156,7 @@ class SchedulerComponent:
             report=self._inbox.put,
             on_object=self._observe_write,
             cached=lambda name: self._reflectors[Reservation].objects.get(name),
+            contain=self._errors.contain,
             timeout=request_timeout,
         )
         volumes = VolumeWriter(
@@ -161,6 +165,7 @@ class SchedulerComponent:
             bucket=bucket(),
             report=self._inbox.failed,
             on_object=self._observe_write,
+            contain=self._errors.contain,
             wall_clock=clock,
             timeout=request_timeout,
         )
@@ -170,6 +175,7 @@ class SchedulerComponent:
             reservations=reservations,
             volumes=volumes,
             recorder=self._recorder,
+            report=self._inbox.put,
         )
         self._cycles = CycleRunner(
             scheduler_name=scheduler_name,
@@ -182,7 +188,7 @@ class SchedulerComponent:
             clock=clock,
             processor_time=processor_time,
             containment=LiveContainment(
-                metrics.contained_errors(self.name),
+                self._errors,
                 budget=cycle_budget,
                 stopwatch=asyncio.get_running_loop().time,
             ),
@@ -290,7 +296,13 @@ class SchedulerComponent:
 
     def _add_reflectors(self, kinds: Iterable[Resource[Any]]) -> list[Reflector[Any]]:
         new = {
-            resource.type: Reflector(self._client, resource, self._inbox.put, on_relist=self._metrics.relisted)
+            resource.type: Reflector(
+                self._client,
+                resource,
+                self._inbox.put,
+                on_relist=self._metrics.relisted,
+                contain=self._errors.contain,
+            )
             for resource in kinds
             if resource.type not in self._reflectors
         }

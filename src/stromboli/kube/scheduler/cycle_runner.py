@@ -23,6 +23,7 @@ from stromboli.api.reservations import AVAILABLE
 from stromboli.cluster import Applied, Cluster, ClusterEvent, Deleted
 from stromboli.containment import ContainedError, ObjectRef, contained_error
 from stromboli.kube.runtime import ConfigurationFile, LimitedLog, Log, first_of, garbage_collection
+from stromboli.kube.runtime.object_containment import suspects
 from stromboli.scheduling.containment import CycleInputs, NotContained
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind, Cycle, Decision, DropUsers, PatchReservation
@@ -116,12 +117,14 @@ class CycleRunner:
             self._last = None
             self.crashes += 1
             _log.exception("a cycle failed; rebuilding the cluster state from the API server")
-            await self._charge(failure.errors)
+            await self._charge([*failure.errors, *self._dispatcher.take_errors()])
             self._metrics.cycle_failed()
+            if not failure.errors:
+                self._leave_out_a_suspect(failure)
             await self._rebuild(stop)
             return self._loop_time() - started
         self.crashes = 0
-        await self._charge(cycle.contained)
+        await self._charge([*cycle.contained, *self._dispatcher.take_errors()])
         self._containment.note_turns(cycle)
         self._metrics.cycle_done(self._loop_time() - started, cycle)
         self._metrics.buffered(len(self._inbox))
@@ -156,6 +159,17 @@ class CycleRunner:
                 partial(self._record_error, objects, scheduler, self._last_now, self._last_inputs)
             )
         self._containment.charge(errors, now, recording)
+
+    def _leave_out_a_suspect(self, error: BaseException) -> bool:
+        """What fails outside of sessions fails again. So the first object that the code was looking at is left out of
+        the state that is built next. False if there is none."""
+        while error.__cause__ is not None:
+            error = error.__cause__
+        for ref in suspects(error.__traceback__):
+            obj = self._inbox.find(ref)
+            if obj is not None and self._containment.cannot_apply(obj, contained_error(error, ref)):
+                return True
+        return False
 
     async def apply_pending(self) -> None:
         """Apply the events without deciding anything."""
@@ -238,11 +252,14 @@ class CycleRunner:
         return cycle
 
     def _explain_ignored_pods(self) -> Iterator[TargetedDecision]:
-        for pod_key, (pod, why) in self._new_ignored_pods.items():
-            decision = invalid_pod(pod_key, why)
-            if not says(pod, decision.message):
-                yield TargetedDecision(decision, pod)
-        self._new_ignored_pods.clear()
+        ignored, self._new_ignored_pods = self._new_ignored_pods, {}
+        for pod_key, (pod, why) in ignored.items():
+            try:
+                decision = invalid_pod(pod_key, why)
+                if not says(pod, decision.message):
+                    yield TargetedDecision(decision, pod)
+            except Exception as error:
+                self._containment.cannot_apply(pod, contained_error(error, ObjectRef("Pod", pod_key)))
 
     def _apply(self, events: list[ClusterEvent]) -> list[ClusterEvent]:
         """The events that were applied."""
@@ -273,7 +290,14 @@ class CycleRunner:
         """Nobody uses the snapshot, but taking it adds new nodes to the columns, and the pods on them to the nodes,
         before the next events about either."""
         applied = self._apply(events)
-        self.cluster.snapshot()
+        if self._has_broken_state:
+            return  # it is built again
+        try:
+            self.cluster.snapshot()
+        except Exception as error:
+            if not self._leave_out_a_suspect(error):
+                raise
+            self._has_broken_state = True
         if self._recording is not None:
             self._recording.events(applied)
 

@@ -1,6 +1,9 @@
 """Turns the decisions of a cycle into writes: binds and evictions go to the binder at once, statuses to the status
 writer, which takes its time, reservations to their own writer, and what only people read to the event recorder.
 
+A decision whose object our code fails on is charged to that object, and all others are carried out: see
+`take_errors`.
+
 Some binds wait for a write. A pod is listed by the Reservation that it uses, and by no other, before it is bound. And
 nobody is bound to a node where a Reservation gives way until that is written: otherwise the next leader would count on
 the same room for the pods of the Reservation.
@@ -9,14 +12,33 @@ the same room for the pods of the Reservation.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
-from stromboli.api import KObject, ObjectReference, Pod, PodGroup, Queue, Reservation, is_marked_lent, key, names
+from stromboli.api import (
+    KObject,
+    ObjectReference,
+    Pod,
+    PodGroup,
+    Queue,
+    Reservation,
+    group_name_of,
+    is_marked_lent,
+    key,
+    names,
+)
 from stromboli.api.reservations import AVAILABLE, user_reference
-from stromboli.cluster import Cluster, JobKey, TaskKey
-from stromboli.containment import ObjectRef
+from stromboli.cluster import (
+    BindFailed,
+    Cluster,
+    ClusterEvent,
+    EvictFailed,
+    JobKey,
+    ReservationWriteFailed,
+    TaskKey,
+)
+from stromboli.containment import ContainedError, ObjectRef, contained_error
 from stromboli.kube.runtime import EventRecorder, Log
 from stromboli.scheduling.decisions import (
     Bind,
@@ -138,6 +160,36 @@ def _keep(writes: dict[str, list[asyncio.Task[bool]]], key: str, write: asyncio.
     write.add_done_callback(done)
 
 
+def _failure(decision: Decision) -> ClusterEvent | None:
+    """What tells the ledger that a decision is not carried out."""
+    match decision:
+        case Bind() | SelectNode() | ClaimVolume():
+            return BindFailed(decision.task)
+        case Evict():
+            return EvictFailed(decision.task)
+        case Unreserve() | PatchReservation() | DropUsers():
+            return ReservationWriteFailed(decision.reservation)
+        case _:
+            return None
+
+
+def _charged(target: KObject) -> ObjectRef:
+    """Who is put aside: the job of a pod."""
+    if isinstance(target, Pod) and (group := group_name_of(target)):
+        return ObjectRef("PodGroup", f"{target.metadata.namespace}/{group}")
+    return ObjectRef(target.kind, key(target))
+
+
+@dataclass(slots=True)
+class _Requests:
+    """What is sent when all decisions have been looked at."""
+
+    to_bind: list[Request] = field(default_factory=list)
+    uses: dict[tuple[str, str], list[ObjectReference]] = field(default_factory=dict)
+    """By Reservation and node: those who use it there."""
+    drops: list[DropUsers] = field(default_factory=list)
+
+
 class Dispatcher:
     def __init__(
         self,
@@ -147,12 +199,16 @@ class Dispatcher:
         reservations: ReservationWriter,
         volumes: VolumeWriter,
         recorder: EventRecorder,
+        report: Callable[[ClusterEvent], None],
     ) -> None:
+        """`report` gets what could not be carried out, for the scheduler."""
         self._binder = binder
         self._status_writer = status_writer
         self._reservations = reservations
         self._volumes = volumes
         self._recorder = recorder
+        self._report = report
+        self._errors: list[ContainedError] = []
         self._waiting: set[asyncio.Task[None]] = set()  # binds that something else is written before
         # What is being written: by uid, lists that lose a pod; by node, Reservations that give way there.
         self._removals: dict[str, list[asyncio.Task[bool]]] = {}
@@ -160,49 +216,66 @@ class Dispatcher:
 
     def dispatch(self, decisions: Iterable[TargetedDecision]) -> None:
         """Start all writes, in the order decided, without waiting for any."""
-        requests: list[Request] = []
-        uses: dict[tuple[str, str], list[ObjectReference]] = {}  # by Reservation and node: those who use it there
-        drops: list[DropUsers] = []
+        found = _Requests()
         for entry in decisions:
-            target = entry.target
-            match entry.decision:
-                case Bind() as bind if target is not None:
-                    self._status_writer.cancel_pod(bind.task)
-                    if bind.reservation:
-                        place = (bind.reservation, bind.node)
-                        uses.setdefault(place, []).append(user_reference(target.metadata))
-                    requests.append(_bind_request(bind, target))
-                case Evict() as evict if target is not None:
-                    requests.append(
-                        EvictRequest(evict.task, target.metadata.uid, evict.node, evict.reason, evict.message)
-                    )
-                case Reserve() as reserve:
-                    self._reservations.create(reserve.reservation)
-                    self._record_for_owner(reserve.reservation, "Reserved", reasons.reserved(reserve.node))
-                case Unreserve() as unreserve if isinstance(target, Reservation):
-                    self._reservations.delete(target)
-                    sentence = reasons.unreserved(unreserve.node, unreserve.reason)
-                    self._record_for_owner(target, "Unreserved", sentence)
-                case PatchReservation() as patch if isinstance(target, Reservation):
-                    self._write_reservation(patch, target)
-                case DropUsers() as drop:
-                    drops.append(drop)
-                case SelectNode() | UnselectNode() | ClaimVolume() | UnclaimVolume() as change if target is not None:
-                    self._volumes.write(change, target)
-                case PatchPod() as patch if isinstance(target, Pod):
-                    self._status_writer.write_pod(patch, target)
-                case PatchGroup() as patch if isinstance(target, PodGroup):
-                    self._status_writer.write_group(patch, target)
-                case PatchQueue() as patch if isinstance(target, Queue):
-                    self._status_writer.write_queue(patch, target)
-                case Notice() as notice if target is not None:
-                    self._record(target, notice.reason, notice.message, warning=notice.warning)
-                case _:
-                    pass  # the object was deleted in the meantime
-        before = self._write_users(drops, uses)
+            try:
+                self._dispatch(entry.decision, entry.target, found)
+            except Exception as error:
+                self._fail(entry, error)
+        requests = found.to_bind
+        before = self._write_users(found.drops, found.uses)
         self._add_writes_under_way(requests, before)
         self._binder.submit([request for request in requests if request.uid not in before])
         self._submit_later([request for request in requests if request.uid in before], before)
+
+    def take_errors(self) -> list[ContainedError]:
+        """What went wrong since the last call, by object; these decisions were not carried out."""
+        errors, self._errors = self._errors, []
+        return errors
+
+    def _fail(self, entry: TargetedDecision, error: Exception) -> None:
+        if entry.target is None:
+            raise error
+        self._errors.append(contained_error(error, _charged(entry.target)))
+        failure = _failure(entry.decision)
+        if failure is not None:
+            self._report(failure)
+
+    def _dispatch(self, decision: Decision, target: KObject | None, found: _Requests) -> None:
+        match decision:
+            case Bind() as bind if target is not None:
+                self._status_writer.cancel_pod(bind.task)
+                if bind.reservation:
+                    place = (bind.reservation, bind.node)
+                    found.uses.setdefault(place, []).append(user_reference(target.metadata))
+                found.to_bind.append(_bind_request(bind, target))
+            case Evict() as evict if target is not None:
+                found.to_bind.append(
+                    EvictRequest(evict.task, target.metadata.uid, evict.node, evict.reason, evict.message)
+                )
+            case Reserve() as reserve:
+                self._reservations.create(reserve.reservation)
+                self._record_for_owner(reserve.reservation, "Reserved", reasons.reserved(reserve.node))
+            case Unreserve() as unreserve if isinstance(target, Reservation):
+                self._reservations.delete(target)
+                sentence = reasons.unreserved(unreserve.node, unreserve.reason)
+                self._record_for_owner(target, "Unreserved", sentence)
+            case PatchReservation() as patch if isinstance(target, Reservation):
+                self._write_reservation(patch, target)
+            case DropUsers() as drop:
+                found.drops.append(drop)
+            case SelectNode() | UnselectNode() | ClaimVolume() | UnclaimVolume() as change if target is not None:
+                self._volumes.write(change, target)
+            case PatchPod() as patch if isinstance(target, Pod):
+                self._status_writer.write_pod(patch, target)
+            case PatchGroup() as patch if isinstance(target, PodGroup):
+                self._status_writer.write_group(patch, target)
+            case PatchQueue() as patch if isinstance(target, Queue):
+                self._status_writer.write_queue(patch, target)
+            case Notice() as notice if target is not None:
+                self._record(target, notice.reason, notice.message, warning=notice.warning)
+            case _:
+                pass  # the object was deleted in the meantime
 
     def _write_reservation(self, patch: PatchReservation, target: Reservation) -> None:
         if (patch.phase, patch.node) == (target.status.phase, target.status.node_name):

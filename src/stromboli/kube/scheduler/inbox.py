@@ -33,6 +33,7 @@ from stromboli.api import (
 from stromboli.api.upstream import UpstreamGroup, translated
 from stromboli.api.validation.acceptance import rejection_of
 from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
+from stromboli.containment import ObjectRef
 
 Refused = Callable[[KObject, str], None]
 
@@ -76,6 +77,14 @@ class Inbox:
     def all_objects(self) -> list[ClusterEvent]:
         """Everything that exists, as events for an empty cluster state."""
         return [Applied(obj) for objects in self._seen.values() for obj in objects.values()]
+
+    def find(self, ref: ObjectRef) -> KObject | None:
+        """The object, as it was last seen."""
+        for objects in self._seen.values():
+            found = objects.get(ref.key)
+            if found is not None and found.kind == ref.kind:
+                return found
+        return None
 
     def _of(self, obj: KObject) -> dict[str, KObject]:
         return self._seen.setdefault(type(obj), {})

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from stromboli.api import KObject, ObjectReference, Reservation
 from stromboli.api.reservations import AVAILABLE, is_user, with_users, without_users
 from stromboli.cluster import Applied, ClusterEvent, Deleted, ReservationWriteFailed
+from stromboli.containment import ObjectRef
 from stromboli.kube.client import (
     PODS,
     RESERVATIONS,
@@ -52,16 +53,18 @@ class ReservationWriter:
         report: Callable[[ClusterEvent], None],
         on_object: Callable[[KObject], None],
         cached: Callable[[str], Reservation | None],
+        contain: Callable[[Exception, ObjectRef], None],
         timeout: float = REQUEST_TIMEOUT,
     ) -> None:
         """`report` gets events for the scheduler, `on_object` an object as the server returns it after a write;
-        `cached` returns a Reservation as the watch has shown it."""
+        `cached` returns a Reservation as the watch has shown it; `contain` is told of errors in our code."""
         self._client = client
         self._fence = fence
         self._bucket = bucket
         self._report = report
         self._on_object = on_object
         self._cached = cached
+        self._contain = contain
         self._timeout = timeout
         self._in_flight: set[asyncio.Task[bool]] = set()
         self._last: dict[str, asyncio.Task[bool]] = {}  # of those in flight, by the name of the reservation
@@ -142,7 +145,12 @@ class ReservationWriter:
         async def in_turn() -> bool:
             if earlier is not None:
                 await asyncio.wait([earlier])
-            return await work()
+            try:
+                return await work()
+            except Exception as error:
+                self._contain(error, ObjectRef("Reservation", name))
+                self._report(ReservationWriteFailed(name))
+                return False
 
         def finished(task: asyncio.Task[bool]) -> None:
             self._in_flight.discard(task)

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from stromboli.api import KObject
 from stromboli.api.upstream import plain_name
+from stromboli.containment import ObjectRef
 from stromboli.kube.client import (
     Client,
     Failure,
@@ -94,17 +95,19 @@ class StatusPatchQueue:
         fence: Fence,
         bucket: TokenBucket,
         on_object: Callable[[KObject], None],
+        contain: Callable[[Exception, ObjectRef], None],
         on_result: Callable[[str, str], None] = lambda kind, result: None,
         busy: Callable[[], bool] = lambda: False,
         timeout: float = REQUEST_TIMEOUT,
     ) -> None:
         """`on_object` gets the object as the server returns it after a write; `on_result` gets the kind and the result
-        of each write; `busy` says whether binds are in flight."""
+        of each write; `contain` is told of errors in our code; `busy` says whether binds are in flight."""
         self._client = client
         self._fence = fence
         self._urgent_lane = _Lane(_CONCURRENCY, bucket)
         self._ordinary_lane = _Lane(_ORDINARY_CONCURRENCY, bucket)
         self._on_object = on_object
+        self._contain = contain
         self._on_result = on_result
         self._busy = busy
         self._timeout = timeout
@@ -207,6 +210,15 @@ class StatusPatchQueue:
                 continue
 
     async def _write(self, patch: StatusPatch, lane: _Lane) -> None:
+        try:
+            await self._send(patch, lane)
+        except Exception as error:
+            self._contain(error, ObjectRef(patch.resource.type.__name__, patch.key))
+        finally:
+            self._writing.discard(patch.slot)
+            self._cancelled.discard(patch.slot)
+
+    async def _send(self, patch: StatusPatch, lane: _Lane) -> None:
         kind = patch.resource.plural
         metadata = {"uid": patch.uid} | ({"resourceVersion": patch.version} if patch.version else {})
         body = {"metadata": metadata, "status": patch.status}
@@ -241,9 +253,6 @@ class StatusPatchQueue:
             self._on_object(result)
             if patch.on_written is not None:
                 patch.on_written()
-        finally:
-            self._writing.discard(patch.slot)
-            self._cancelled.discard(patch.slot)
 
     def _remember(self, patch: StatusPatch) -> None:
         now = self._clock()

@@ -17,6 +17,7 @@ import msgspec
 
 from stromboli.api import KObject, ObjectReference, PersistentVolume, PersistentVolumeClaim, names
 from stromboli.cluster import BindFailed, EvictFailed
+from stromboli.containment import ObjectRef
 from stromboli.kube.client import (
     NO_RESPONSE,
     PERSISTENT_VOLUME_CLAIMS,
@@ -43,16 +44,18 @@ class VolumeWriter:
         bucket: TokenBucket,
         report: Callable[[BindFailed | EvictFailed, str], None],
         on_object: Callable[[KObject], None],
+        contain: Callable[[Exception, ObjectRef], None],
         wall_clock: Callable[[], float] = time.time,
         timeout: float = REQUEST_TIMEOUT,
     ) -> None:
         """`report` gets failures, for the scheduler, with the uid of the pod; `on_object` an object as the server
-        returns it after a write."""
+        returns it after a write; `contain` is told of errors in our code."""
         self._client = client
         self._fence = fence
         self._bucket = bucket
         self._report = report
         self._on_object = on_object
+        self._contain = contain
         self._wall_clock = wall_clock
         self._timeout = timeout
         self._slots = asyncio.Semaphore(CONCURRENCY)
@@ -60,7 +63,7 @@ class VolumeWriter:
 
     def write(self, decision: VolumeDecision, target: KObject) -> None:
         """`target`: the claim or the volume that is changed."""
-        task = asyncio.create_task(self._write(decision, target))
+        task = asyncio.create_task(self._write_contained(decision, target))
         self._in_flight.add(task)
         task.add_done_callback(self._in_flight.discard)
 
@@ -73,6 +76,13 @@ class VolumeWriter:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _write_contained(self, decision: VolumeDecision, target: KObject) -> None:
+        try:
+            await self._write(decision, target)
+        except Exception as error:
+            self._contain(error, ObjectRef(target.kind, _key_of(decision)))
+            self._failed(decision, "", refused=False)
 
     async def _write(self, decision: VolumeDecision, target: KObject) -> None:
         async with self._slots:
@@ -98,6 +108,10 @@ class VolumeWriter:
                 self._report(event, decision.pod_uid)
             case _:
                 pass  # the objects show it: a claim that is bound after all, or a selection that becomes too old
+
+
+def _key_of(decision: VolumeDecision) -> str:
+    return decision.claim if isinstance(decision, SelectNode | UnselectNode) else decision.volume
 
 
 def request_of(decision: VolumeDecision, target: KObject) -> tuple[Resource[Any], str, dict[str, Any]]:

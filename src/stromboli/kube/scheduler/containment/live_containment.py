@@ -73,10 +73,13 @@ class LiveContainment:
             found.append(event)
         return found
 
-    def cannot_apply(self, obj: KObject, error: ContainedError) -> None:
-        """The cluster state must be built again without this object."""
+    def cannot_apply(self, obj: KObject, error: ContainedError) -> bool:
+        """The cluster state must be built again without this object. False if it is left out already."""
+        if _ref(obj) in self._broken:
+            return False
         self._broken[_ref(obj)] = obj
         self._reporter.report(error, seconds=0.0)
+        return True
 
     # -- after a cycle ------------------------------------------------------------------------------------------
 
