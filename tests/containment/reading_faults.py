@@ -96,6 +96,7 @@ def raising(place: Place, code: CodeType, raised: list[int]) -> Iterator[None]:
                 raise InjectedError(f"in {place}")
         return usual(*given, **named)
 
+    gc.unfreeze()  # whatever an earlier test has frozen is not found
     functions = [one for one in gc.get_referrers(code) if isinstance(one, FunctionType) and one.__code__ is code]
     assert functions, f"no function has the code of {place}"
     for function in functions:
