@@ -6,6 +6,8 @@ the first one is written. Our own names end in `stromboli.io`.
 
 from __future__ import annotations
 
+LONGEST = 253  # characters of the name of an object
+
 DEFAULT_NAMESPACE = "default"
 DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import names
+from .errors import quote
 from .kinds.pods import Pod
 from .upstream import SUFFIX
 
@@ -12,6 +13,8 @@ def group_name_of(pod: Pod) -> str:
     annotations = pod.metadata.annotations
     named = annotations.get(names.GROUP_NAME) or annotations.get(names.GROUP_NAME_VOLCANO, "")
     group = pod.spec.scheduling_group
+    if "@" in named or len(named) > names.LONGEST:
+        return quote(named)  # no object has such a name; one with the suffix is in `spec.schedulingGroup` only
     if named or group is None or not group.pod_group_name:
         return named
     return f"{group.pod_group_name}{SUFFIX}"

@@ -6,6 +6,7 @@ They follow from the labels of its pods. Nothing about them is stored, so they a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from stromboli.api.selectors import matches_labels
@@ -51,7 +52,15 @@ class SubGroups:
     reported: dict[TaskKey, str]  # those of the loose ones that probably should not be, and why they are
 
     def of_policy(self, policy: SubGroupPolicy) -> list[SubGroup]:
-        return [one for one in self.all if one.policy is policy]
+        return self._of_policy.get(id(policy), [])
+
+    @cached_property
+    def _of_policy(self) -> dict[int, list[SubGroup]]:
+        """There may be as many policies as pods."""
+        found: dict[int, list[SubGroup]] = {}
+        for one in self.all:
+            found.setdefault(id(one.policy), []).append(one)
+        return found
 
 
 NO_SUB_GROUPS = SubGroups((), {}, (), {}, {})
@@ -73,8 +82,9 @@ def _divide(job: Job, policies: tuple[SubGroupPolicy, ...]) -> SubGroups:
     loose: list[Task] = []
     refused: dict[TaskKey, str] = {}
     reported: dict[TaskKey, str] = {}
+    of_groups = _by_group(policies)
     for task in sorted(job.tasks.values(), key=lambda task: (task.index, task.created, task.key)):
-        selecting = [number for number, policy in enumerate(policies) if _selects(policy, task)]
+        selecting = _selecting(policies, of_groups, task)
         complete = [number for number in selecting if _missing(policies[number], task) is None]
         if len(complete) == 1:
             (number,) = complete
@@ -110,11 +120,29 @@ def _least(policy: SubGroupPolicy, tasks: list[Task], loose: list[Task]) -> list
     return [task for task in tasks if task.key not in more]
 
 
-def _selects(policy: SubGroupPolicy, task: Task) -> bool:
-    if policy.groups:
+def _by_group(policies: tuple[SubGroupPolicy, ...]) -> dict[str, list[int]] | None:
+    """Which policies are about each PodGroup of a composite one; None if they select pods by their labels. There may be
+    as many as pods."""
+    if not any(policy.groups for policy in policies):
+        return None
+    found: dict[str, list[int]] = {}
+    for number, policy in enumerate(policies):
+        for name in policy.groups:
+            found.setdefault(name, []).append(number)
+    return found
+
+
+def _selecting(policies: tuple[SubGroupPolicy, ...], of_groups: dict[str, list[int]] | None, task: Task) -> list[int]:
+    """The policies that select a pod."""
+    if of_groups is not None:
         group = task.pod.spec.scheduling_group
-        return group is not None and group.pod_group_name in policy.groups
-    return policy.selector is None or matches_labels(policy.selector, task.pod.metadata.labels)
+        return [] if group is None else of_groups.get(group.pod_group_name, [])
+    labels = task.pod.metadata.labels
+    return [
+        number
+        for number, policy in enumerate(policies)
+        if policy.selector is None or matches_labels(policy.selector, labels)
+    ]
 
 
 def _missing(policy: SubGroupPolicy, task: Task) -> str | None:

@@ -69,6 +69,7 @@ class _Trees:
         self._members = members
         self._children: dict[JobKey, list[JobKey]] = {}
         self._plans: dict[JobKey, Plan] = {}
+        self._ends: dict[JobKey, tuple[JobKey, JobKey | None]] = {}  # of groups that hang on nothing
         for key in sorted(groups):
             if groups[key].parent:
                 self._children.setdefault(JobKey(groups[key].parent), []).append(key)
@@ -188,22 +189,34 @@ class _Trees:
         return bool(plan.leaves) and all(self._members(key).placed >= leaf.least for key, leaf in plan.leaves.items())
 
     def _without_root(self, key: JobKey, group: UpstreamGroup) -> Plan:
-        seen = [key]
-        parent = JobKey(group.parent)
-        while parent in self._groups and parent not in seen and self._groups[parent].parent:
-            seen.append(parent)
-            parent = JobKey(self._groups[parent].parent)
-        if parent in self._groups:
+        end, parent = self._end_of(key)
+        if parent is None:
             why = (
-                f"{_name(self._groups[parent])} is a parent of itself, over parentCompositePodGroupName. Create the "
+                f"{_name(self._groups[end])} is a parent of itself, over parentCompositePodGroupName. Create the "
                 "groups anew without the circle."
             )
-            return Plan(key, group, parent, trouble="invalid", why=why)
+            return Plan(key, group, end, trouble="invalid", why=why)
         why = (
-            f"CompositePodGroup {plain_name(parent)}, the parent of {_name(self._groups[seen[-1]])}, does not exist; "
-            "create it."
+            f"CompositePodGroup {plain_name(parent)}, the parent of {_name(self._groups[end])}, does not exist; create "
+            "it."
         )
         return Plan(key, group, parent, trouble="missing", why=why)
+
+    def _end_of(self, key: JobKey) -> tuple[JobKey, JobKey | None]:
+        """The last group above this one, and the parent that it misses; or where the way up leads into a circle.
+        Remembered for all groups on the way: there may be thousands, one above the other."""
+        way: dict[JobKey, None] = {}
+        at = key
+        while at in self._groups and at not in self._ends and at not in way:
+            way[at] = None
+            at = JobKey(self._groups[at].parent)
+        if at in way:
+            circle = list(way)[list(way).index(at) :]
+            self._ends |= {one: (one, None) for one in circle}
+        elif at not in self._ends:
+            self._ends |= dict.fromkeys(way, (list(way)[-1], at))
+        self._ends |= {one: self._ends[at] for one in way if one not in self._ends}
+        return self._ends[key]
 
 
 def _stays_together(composite: UpstreamGroup) -> bool:

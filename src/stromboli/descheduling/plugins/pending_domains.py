@@ -14,7 +14,7 @@ import numpy as np
 
 from stromboli.cluster import Job, Status, Task
 from stromboli.cluster.topology import Closeness, Domain, sub_groups
-from stromboli.scheduling.gang import PLACED, missing_members, needed_groups, waiting_members
+from stromboli.scheduling.gang import PLACED, WaitingTasks, missing_members, needed_groups, waiting_members
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.topology import domains_to_clear
 
@@ -49,12 +49,13 @@ def rows_of_domains(session: Session, job: Job, tasks: Sequence[Task]) -> list[i
     """The nodes of all domains in which sub-groups could be. A pod that moves there takes room that the next sub-group
     may need."""
     rows: set[int] = set()
-    of_task = sub_groups(job).of_task
-    for group in dict.fromkeys(of_task[task.key] for task in tasks if task.key in of_task):
+    line = WaitingTasks(job, tasks)
+    for group in line.groups:
         closeness = group.policy.closeness
         if closeness is not None and closeness.hard:
-            members = [task for task in tasks if of_task.get(task.key) is group]
-            rows.update(row for one in _domains(session, closeness, group.tasks, members) for row in one.rows.tolist())
+            rows.update(
+                row for one in _domains(session, closeness, group.tasks, line.of(group)) for row in one.rows.tolist()
+            )
     return sorted(rows)
 
 
@@ -64,8 +65,10 @@ def tasks_that_must_start(session: Session, job: Job) -> list[Task]:
     missing = max(1, job.min_available - job.ready_count)
     if job.layout is None or not job.layout.policies:
         return tasks[:missing]
-    groups = needed_groups(job, tasks)
-    members = [task for group in groups for task in waiting_members(group, tasks)[: missing_members(group)]]
+    line = WaitingTasks(job, tasks)
+    members = [
+        task for group in needed_groups(job, line) for task in waiting_members(group, line)[: missing_members(group)]
+    ]
     loose = {task.key for task in sub_groups(job).loose}
     others = [task for task in tasks if task.key in loose]
     return [*members, *others[: max(0, missing - len(members))]]
@@ -73,10 +76,9 @@ def tasks_that_must_start(session: Session, job: Job) -> list[Task]:
 
 def _place_sub_groups(session: Session, job: Job, tasks: Sequence[Task], plan: Plan) -> bool:
     """One after the other, in the domain that is tried first and does; then those in no sub-group."""
-    of_task, before = sub_groups(job).of_task, plan.so_far()
-    groups = list(dict.fromkeys(of_task.get(task.key) for task in tasks))
-    for group in sorted(groups, key=lambda group: group is None):
-        members = [task for task in tasks if of_task.get(task.key) is group]
+    line, before = WaitingTasks(job, tasks), plan.so_far()
+    for group in [*line.groups, *([None] if line.of(None) else [])]:
+        members = line.of(group)
         closeness = None if group is None else group.policy.closeness
         others = () if group is None else group.tasks
         if not _inside(session, closeness, others, members, partial(plan.place, members)):

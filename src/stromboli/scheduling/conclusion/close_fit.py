@@ -17,6 +17,7 @@ from stromboli.scheduling.decisions import Explanation
 from stromboli.scheduling.explanation import Code, gang_reasons, topology_reasons
 from stromboli.scheduling.gang import (
     PLACED,
+    WaitingTasks,
     complete_with_best_effort,
     lacking_groups,
     missing_members,
@@ -91,6 +92,7 @@ class _Search:
         self._surveys = surveys
         self._job = job
         self._tasks = tasks
+        self._line = WaitingTasks(job, tasks)
         self._missing = min(missing, len(tasks))
         assert job.layout is not None
         self._closeness = job.layout.closeness
@@ -145,7 +147,7 @@ class _Search:
         before, statement = session.notes.of(job), session.statement()
         fit: dict[int, int] = {}
         found: CloseFit | None = None
-        for group in needed_groups(job, self._tasks):
+        for group in needed_groups(job, self._line):
             if not self._place(statement, group):
                 found = self._short(group, fit.get(id(group.policy), 0), statement)
                 break
@@ -170,7 +172,7 @@ class _Search:
         return False
 
     def _lacking(self, group: SubGroup) -> list[Task]:
-        return waiting_members(group, self._tasks)[: missing_members(group)]
+        return waiting_members(group, self._line)[: missing_members(group)]
 
     def _domains(self, group: SubGroup, tasks: Sequence[Task]) -> list[Domain | None]:
         session, closeness = self._session, group.policy.closeness

@@ -15,6 +15,7 @@ from stromboli.scheduling.attempt import FailedAttempts
 from stromboli.scheduling.gang import (
     EmptyNodes,
     TentativePlaces,
+    WaitingTasks,
     conditionally_ready,
     is_eligible,
     needed_groups,
@@ -252,15 +253,16 @@ class _Attempt:
         """The same for a gang with sub-groups: each of them is promised all its places or none."""
         session, job = self._session, self._job
         assert job.layout is not None
-        promises = SubGroupPromises(session, statement, job, tasks, self._search, self._may_evict, protected)
-        if not all(promises.promise(group) for group in needed_groups(job, tasks)):
+        line = WaitingTasks(job, tasks)
+        promises = SubGroupPromises(session, statement, job, line, self._search, self._may_evict, protected)
+        if not all(promises.promise(group) for group in needed_groups(job, line)):
             return promises.search
         loose = set(sub_groups(job).loose)
         for task in tasks:
             if task in loose and not (self._only_while_starving and not session.job_starving(job)):
                 promises.promise_one(task)
         for policy in job.layout.policies:
-            for group in next_groups(job, policy, tasks):
+            for group in next_groups(job, policy, line):
                 if self._only_while_starving and not session.job_starving(job):
                     break
                 promises.promise(group)

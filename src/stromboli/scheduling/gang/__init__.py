@@ -22,6 +22,7 @@ from .spare_pods import Shortage, shortage
 from .sub_group_line import (
     PLACED,
     STARTED,
+    WaitingTasks,
     can_spare,
     is_whole,
     lacking_groups,
@@ -42,6 +43,7 @@ __all__ = [
     "HalfGangs",
     "Shortage",
     "TentativePlaces",
+    "WaitingTasks",
     "alike",
     "allowed_by_queue",
     "by_choices",

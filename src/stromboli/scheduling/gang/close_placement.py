@@ -26,7 +26,15 @@ from stromboli.scheduling.topology import Wanted, domains_to_try, fill_order, tr
 
 from .kept_places import largest_first
 from .readiness import conditionally_ready
-from .sub_group_line import PLACED, missing_members, needed_groups, next_groups, placed_rows, waiting_members
+from .sub_group_line import (
+    PLACED,
+    WaitingTasks,
+    missing_members,
+    needed_groups,
+    next_groups,
+    placed_rows,
+    waiting_members,
+)
 from .task_placement import missing_tasks, place_on_open_nodes
 
 MOST_CHOICES: Final = 64
@@ -35,6 +43,7 @@ MOST_CHOICES: Final = 64
 Level = tuple[int, int]
 """How far an attempt got: `_READY` and so on, then how many tasks have a place."""
 
+_NO_MORE: Final = object()
 _NOTHING, _CONDITIONALLY, _PROMISED, _READY = range(4)
 
 
@@ -73,6 +82,7 @@ class _Attempt:
         self._lending = lending
         self._conditionally = conditionally
         self._groups = sub_groups(job)
+        self._line = WaitingTasks(job, tasks)
         self._was_ready = session.job_ready(job)
         self._choices = 0
 
@@ -145,7 +155,7 @@ class _Attempt:
         """How many tasks must be placed together, at least."""
         if self._was_ready:
             return 1
-        in_sub_groups = sum(map(missing_members, needed_groups(self._job, self._tasks)))
+        in_sub_groups = sum(map(missing_members, needed_groups(self._job, self._line)))
         return min(len(self._tasks), max(missing_tasks(self._job), in_sub_groups))
 
     # -- a group without sub-groups -----------------------------------------------------------------------------
@@ -191,11 +201,11 @@ class _Attempt:
         return self._level(before)
 
     def _place_one_more(self) -> None:
-        if not any(self._place_first(self._next_of(number)) for number in range(self._policies)):
+        if all(self._place_first(self._next_of(number)) is None for number in range(self._policies)):
             self._place_loose()
 
     def _place_what_it_needs(self) -> None:
-        needed = needed_groups(self._job, self._tasks)
+        needed = needed_groups(self._job, self._line)
         before, self._choices = len(self._statement), 0
         if not self._place_all(needed):
             self._statement.discard(down_to=before)
@@ -207,8 +217,9 @@ class _Attempt:
                 return
         self._place_loose()
         for number in range(self._policies):
-            while not self._is_enough() and self._place_first(self._next_of(number)):
-                pass
+            left = self._next_of(number)
+            while not self._is_enough() and (placed := self._place_first(left)) is not None:
+                left.remove(placed)
 
     @property
     def _policies(self) -> int:
@@ -216,7 +227,7 @@ class _Attempt:
 
     def _next_of(self, number: int) -> list[SubGroup]:
         assert self._job.layout is not None
-        return next_groups(self._job, self._job.layout.policies[number], self._tasks)
+        return next_groups(self._job, self._job.layout.policies[number], self._line)
 
     def _is_enough(self) -> bool:
         return self._session.job_ready(self._job) or self._session.job_pipelined(self._job)
@@ -231,33 +242,32 @@ class _Attempt:
                 lending=self._lending, conditionally=self._conditionally,
             )  # fmt: skip
 
-    def _place_first(self, groups: Sequence[SubGroup]) -> bool:
+    def _place_first(self, groups: Sequence[SubGroup]) -> SubGroup | None:
         """The first of these that has a place, without looking twice for those that are alike."""
         failed: set[object] = set()
         for group in groups:
-            waiting = waiting_members(group, self._tasks)
+            waiting = waiting_members(group, self._line)
             kind = (
                 tuple(self._session.placement.constant_keys([task]) for task in waiting),
                 tuple(placed_rows(group.tasks)),
             )
             if kind not in failed:
                 if self._place_whole(group):
-                    return True
+                    return group
                 failed.add(kind)
-        return False
+        return None
 
     def _place_all(self, groups: Sequence[SubGroup]) -> bool:
         """Each in a domain of its own; with other domains for the first ones, if there is none for the last."""
-        if not groups:
-            return True
-        first, *others = groups
-        for _ in self._places_for(first):
-            if self._place_all(others):
-                return True
-            self._choices += 1
-            if self._choices > MOST_CHOICES:
-                break
-        return False
+        tried: list[Iterator[None]] = []  # of each that has a place: it goes on to the next one
+        while len(tried) < len(groups):
+            tried.append(self._places_for(groups[len(tried)]))
+            while next(tried[-1], _NO_MORE) is _NO_MORE:
+                tried.pop()
+                self._choices += bool(tried)
+                if not tried or self._choices > MOST_CHOICES:
+                    return False
+        return True
 
     def _place_whole(self, group: SubGroup) -> bool:
         return any(True for _ in self._places_for(group))
@@ -265,7 +275,7 @@ class _Attempt:
     def _places_for(self, group: SubGroup) -> Iterator[None]:
         """Place a sub-group in one domain after the other, as long as the caller wants another; at the end, nowhere."""
         session, statement, before = self._session, self._statement, len(self._statement)
-        tasks = waiting_members(group, self._tasks)[: missing_members(group)]
+        tasks = waiting_members(group, self._line)[: missing_members(group)]
         closeness = group.policy.closeness
         if closeness is None:
             domains: Iterator[Domain | None] = iter([session.domain])

@@ -11,6 +11,7 @@ Counts include the rungs below; comparisons are "at least".
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import islice
 
 from stromboli.cluster import OCCUPYING, Job, Status, Task
 from stromboli.cluster.topology import sub_groups
@@ -32,12 +33,13 @@ def _whole_enough(job: Job, counted: Collection[Status], *, with_waiting: bool =
         return True
     for policy in job.layout.policies:
         if policy.least:
-            whole = sum(
-                sum(t.status in counted or (with_waiting and t.best_effort and not t.gated) for t in group.tasks)
-                >= max(1, group.size)
+            whole = (
+                group
                 for group in sub_groups(job).of_policy(policy)
+                if sum(t.status in counted or (with_waiting and t.best_effort and not t.gated) for t in group.tasks)
+                >= max(1, group.size)
             )
-            if whole < policy.least:
+            if sum(1 for _ in islice(whole, policy.least)) < policy.least:
                 return False
     return True
 

@@ -6,7 +6,7 @@ lacks are there and wait.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from stromboli.cluster import OCCUPYING, Job, Status, Task
 from stromboli.cluster.topology import SubGroup, SubGroupPolicy, sub_groups
@@ -26,18 +26,38 @@ def missing_members(group: SubGroup) -> int:
     return max(0, group.size - sum(task.status in PLACED or task.status is Status.SUCCEEDED for task in group.tasks))
 
 
-def waiting_members(group: SubGroup, tasks: Sequence[Task]) -> list[Task]:
+class WaitingTasks:
+    """Some tasks of a job, by their sub-groups, of which there may be as many as tasks."""
+
+    def __init__(self, job: Job, tasks: Iterable[Task]) -> None:
+        self._of_group: dict[SubGroup | None, list[Task]] = {}
+        of_task = sub_groups(job).of_task
+        for task in tasks:
+            self._of_group.setdefault(of_task.get(task.key), []).append(task)
+
+    @property
+    def groups(self) -> list[SubGroup]:
+        """In the order of their first tasks."""
+        return [group for group in self._of_group if group is not None]
+
+    def of(self, group: SubGroup | None) -> list[Task]:
+        """Those in a sub-group, or in none, in their order."""
+        return self._of_group.get(group, [])
+
+
+def waiting_members(group: SubGroup, tasks: WaitingTasks) -> list[Task]:
     """Those of these tasks that are in the sub-group and have no place, in their order."""
-    members = {task.key for task in group.tasks}
-    return [task for task in tasks if task.key in members and task.status not in PLACED]
+    return [task for task in tasks.of(group) if task.status not in PLACED]
 
 
 def lacking_groups(job: Job, policy: SubGroupPolicy) -> int:
     """How many more sub-groups of a policy must be whole before the job can start."""
+    if not policy.least:
+        return 0
     return max(0, policy.least - sum(not missing_members(group) for group in sub_groups(job).of_policy(policy)))
 
 
-def next_groups(job: Job, policy: SubGroupPolicy, tasks: Sequence[Task]) -> list[SubGroup]:
+def next_groups(job: Job, policy: SubGroupPolicy, tasks: WaitingTasks) -> list[SubGroup]:
     """The sub-groups of a policy that could become whole with these tasks, in the order in which they are tried."""
     found = [
         group
@@ -47,14 +67,15 @@ def next_groups(job: Job, policy: SubGroupPolicy, tasks: Sequence[Task]) -> list
     return sorted(found, key=lambda group: missing_members(group) == group.size)
 
 
-def needed_groups(job: Job, tasks: Sequence[Task]) -> list[SubGroup]:
+def needed_groups(job: Job, tasks: WaitingTasks) -> list[SubGroup]:
     """The next sub-groups without which the job cannot start."""
     if job.layout is None:
         return []
     return [
         group
         for policy in job.layout.policies
-        for group in next_groups(job, policy, tasks)[: lacking_groups(job, policy)]
+        if (lacking := lacking_groups(job, policy))
+        for group in next_groups(job, policy, tasks)[:lacking]
     ]
 
 

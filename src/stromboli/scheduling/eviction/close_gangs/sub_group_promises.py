@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from stromboli.cluster import Job, JobKey, Task
 from stromboli.cluster.topology import SubGroup
-from stromboli.scheduling.gang import home_domain, missing_members, waiting_members
+from stromboli.scheduling.gang import WaitingTasks, home_domain, missing_members, waiting_members
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -28,7 +28,7 @@ class SubGroupPromises:
         session: Session,
         statement: Statement,
         job: Job,
-        tasks: Sequence[Task],
+        tasks: WaitingTasks,
         search: Callable[[], VictimSearch],
         may_evict: Callable[[Task], bool],
         protected: frozenset[JobKey],
@@ -37,14 +37,14 @@ class SubGroupPromises:
         self._session = session
         self._statement = statement
         self._job = job
-        self._tasks = tasks
+        self._line = tasks
         self._new_search = search
         self._may_evict = may_evict
         self._protected = protected
 
     def promise(self, group: SubGroup) -> bool:
         """Whether it has all its places; if not, nothing has changed."""
-        tasks = waiting_members(group, self._tasks)[: missing_members(group)]
+        tasks = waiting_members(group, self._line)[: missing_members(group)]
         closeness = group.policy.closeness
         if closeness is None or not closeness.hard:
             return self._promise_all(tasks)

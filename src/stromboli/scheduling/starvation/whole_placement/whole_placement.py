@@ -13,6 +13,7 @@ from stromboli.cluster import Job, Status, Task
 from stromboli.cluster.topology import Domain, SubGroup, sub_groups
 from stromboli.scheduling.explanation.topology_reasons import no_domain
 from stromboli.scheduling.gang import (
+    WaitingTasks,
     condition_ready,
     missing_members,
     needed_groups,
@@ -103,20 +104,24 @@ def _place_sub_groups(
 ) -> list[Task]:
     """As many sub-groups as the job needs. Returns its tasks that are in none."""
     assert job.layout is not None
-    for group in needed_groups(job, tasks):
-        _place_sub_group(session, job, statement, choice, group)
+    line = WaitingTasks(job, tasks)
+    for group in needed_groups(job, line):
+        _place_sub_group(session, job, statement, choice, group, line)
     for policy in job.layout.policies:
-        for group in next_groups(job, policy, tasks):
+        for group in next_groups(job, policy, line):
             if condition_ready(job):
                 break
-            _place_sub_group(session, job, statement, choice, group)
+            _place_sub_group(session, job, statement, choice, group, line)
     loose = set(sub_groups(job).loose)
     return [task for task in tasks if task in loose]
 
 
-def _place_sub_group(session: Session, job: Job, statement: Statement, choice: NodeChoice, group: SubGroup) -> bool:
+def _place_sub_group(
+    session: Session, job: Job, statement: Statement, choice: NodeChoice, group: SubGroup, line: WaitingTasks
+) -> bool:
     """All of a sub-group or nothing; in one domain, if it is hard."""
-    tasks = waiting_members(group, session.pending_tasks(job))[: missing_members(group)]
+    waiting = [task for task in waiting_members(group, line) if task.status is Status.PENDING]
+    tasks = waiting[: missing_members(group)]
     closeness = group.policy.closeness
     domains: list[Domain | None] = [session.domain]
     if closeness is not None and closeness.hard:
