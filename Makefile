@@ -14,7 +14,7 @@ BROWSER_STAMP := $(VENV)/.installed-browser
 CHECKED := architecture \
 	descheduling/test_failures.py descheduling/test_move_state.py descheduling/test_successors.py \
 	all_features/test_regressions.py fairness/test_packing.py fairness/test_scarce_resources.py \
-	plugins/test_admission.py plugins/test_capacity.py plugins/test_taking_back.py \
+	plugins/test_admission.py plugins/test_batching.py plugins/test_capacity.py plugins/test_taking_back.py \
 	evictions/test_broken_gangs.py evictions/test_failed_attempts.py evictions/test_half_lost_promises.py evictions/test_turns.py \
 	starvation/test_cleared_nodes.py starvation/test_giving_up.py starvation/test_stories.py \
 	reservations/test_decisions.py reservations/test_gangs_of_several_sizes.py reservations/test_queues.py \

@@ -17,6 +17,7 @@ from stromboli.scheduling.explanation.next_steps import next_step
 from stromboli.scheduling.registry import Registry
 
 RACK = '''
+import numpy as np
 from stromboli.scheduling.configuration import Arguments
 from stromboli.scheduling.plugin import Action, Plugin
 
@@ -43,6 +44,25 @@ class Rack(Plugin):
             session.add_node_filter(lambda task, node: helper(task) if "odd" in task.key else None)
         if self.fails == "answer":
             session.add_node_filter(self.answer)
+        if self.fails == "depends on a text":
+            session.add_node_filter(self.nothing, depends_on="labels")
+        if self.fails == "depends on a class":
+            session.add_node_score(self.nothing, depends_on=type(self))
+        if self.fails == "scope is a text":
+            session.add_node_filter(self.nothing, scope="static")
+        if self.fails == "list":
+            session.add_node_filter(self.nothing, depends_on=self.owners)
+        if self.fails in ANSWERS:
+            session.add_filter(self.prepare)
+
+    def nothing(self, task, node):
+        return None
+
+    def owners(self, task):
+        return [task.name] if "odd" in task.key else ""
+
+    def prepare(self, task):
+        return ANSWERS[self.fails] if "odd" in task.key else None
 
     def check(self, task, node):
         if "odd" in task.key:
@@ -50,6 +70,15 @@ class Rack(Plugin):
 
     def answer(self, task, node):
         return False if "odd" in task.key else None
+
+ANSWERS = {
+    "mask": lambda rows: np.ones(len(rows), dtype=np.bool_),
+    "no function": np.zeros(1, dtype=np.int32),
+    "one for all": lambda rows: 0,
+    "unknown": lambda rows: np.full(len(rows), 99),
+    "below": lambda rows: np.full(len(rows), -1),
+    "numbers of reasons": lambda rows: np.zeros(len(rows), dtype=np.int64),
+}
 '''  # fmt: skip
 LINES = RACK.splitlines()
 TITLE = 'plugin "annotated_rack" of distribution "my-zone"'
@@ -120,6 +149,50 @@ def test_the_pod_and_the_next_step_name_the_author(rack: str, fails: str) -> Non
 def test_an_answer_that_is_no_sentence_is_no_reason(rack: str) -> None:
     played = play(World("a rack", DOCUMENTS, rules("answer"), until=5), registry=Registry())
     assert played.errors[0].text == 'plugin "annotated_rack": a node filter returns None or a sentence, not False'
+
+
+@pytest.mark.parametrize(
+    ("fails", "problem"),
+    [
+        ("list", "the function given as depends_on returned ['odd'], which cannot be told apart from other values"),
+        ("mask", "here it returned an array of bool with the shape (1,) for 1 rows"),
+        ("no function", "a filter returns a function of rows or None, not an array of int32"),
+        ("one for all", "here it returned an array of int64 with the shape () for 1 rows"),
+        ("unknown", "a number that session.node_reason gave for no reason"),
+        ("below", "a number that session.node_reason gave for no reason"),
+    ],
+)
+def test_an_answer_that_would_do_harm_later_is_refused_where_it_is_given(rack: str, fails: str, problem: str) -> None:
+    """The pod is put aside with the name of the plugin, and the other pod starts."""
+    played = play(World("a rack", DOCUMENTS, rules(fails), until=5), registry=Registry())
+    assert played.pods["good"]["node"] == "n1"
+    assert played.pods["odd"]["message"].startswith(f"An error in {TITLE} (")
+    assert all(error.of_plugin for error in played.errors)
+    assert played.errors[0].text.startswith('plugin "annotated_rack": ')
+    assert problem in played.errors[0].text
+
+
+def test_numbers_of_reasons_of_any_width_are_answers(rack: str) -> None:
+    played = play(World("a rack", DOCUMENTS, rules("numbers of reasons"), until=5), registry=Registry())
+    assert not played.errors
+    assert {facts["node"] for facts in played.pods.values()} == {"n1"}
+
+
+@pytest.mark.parametrize(
+    ("fails", "told"),
+    [
+        ("depends on a text", "or a function of the task; it cannot be 'labels'"),
+        ("depends on a class", "or a function of the task; it cannot be <class 'my_rack.Rack'>"),
+        ("scope is a text", "scope is one of Scope.STATIC, Scope.NODE, Scope.CLUSTER; it cannot be 'static'"),
+    ],
+)
+def test_what_an_answer_depends_on_is_refused_where_it_is_said(rack: str, fails: str, told: str) -> None:
+    with pytest.raises(TypeError) as refused:
+        engine_of(World("a rack", DOCUMENTS, rules(fails), until=5), Registry()).run()
+    failure = plugin_failure(refused.value)
+    assert failure is not None
+    assert failure.plugin == TITLE
+    assert told in failure.error
 
 
 def test_the_log_says_whom_to_tell(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,7 +20,7 @@ from stromboli.containment import WrongAnswer
 from . import callbacks as cb
 from .callbacks import DependsOn, KeyOfTask, NodeReason, Refusal, Scope, Signature, key_of
 from .configuration import Flag
-from .points import BELOW_PLUGINS, Batching, Points
+from .points import BELOW_PLUGINS, Batching, CheckedKey, Points, checked_filter, refuse_unknown
 
 _OURS: Final = "it was for features of Stromboli only"
 _QUEUES: Final = "it is for the plugins that divide the cluster; use add_allocatable"
@@ -143,7 +143,9 @@ class ExtensionPoints:
         many more a node takes. Then equal tasks are still placed in one step; with None for a task, one by one."""
         if self.points.desk.permits("predicate"):
             self._refuse_if_late("filter")
-            key = self._key_of(depends_on)
+            key = self._key_of(depends_on, scope)
+            if not self.points.desk.is_ours:
+                prepare = checked_filter(self.points.desk.owner, prepare, lambda: len(self.node_reasons))
             self.filters.append(
                 cb.FilterHook(prepare, scope, key, live, self.points.desk.owner, remaining, keyed, keys)
             )
@@ -154,9 +156,13 @@ class ExtensionPoints:
                 f"{self.points.desk.owner} adds a {what} after nodes were chosen without it in this session"
             )
 
-    def _key_of(self, depends_on: Signature) -> KeyOfTask | None:
+    def _key_of(self, depends_on: Signature, scope: Scope | None = None) -> KeyOfTask | None:
+        refuse_unknown(depends_on, scope)
         self.asks_every_task |= depends_on is DependsOn.TASK
-        return key_of(depends_on)
+        key = key_of(depends_on)
+        if key is None or isinstance(depends_on, DependsOn) or self.points.desk.is_ours:
+            return key
+        return CheckedKey(self.points.desk.owner, key)
 
     def add_node_filter(
         self, check: cb.PerNodeFilter, *, depends_on: Signature = DependsOn.TASK, scope: Scope = Scope.CLUSTER
@@ -191,7 +197,7 @@ class ExtensionPoints:
         """`depends_on`, `scope` and `keyed` as for filters."""
         if self.points.desk.permits("nodeOrder"):
             self._refuse_if_late("score")
-            self.scores.append(cb.ScoreHook(prepare, scope, self._key_of(depends_on), keyed))
+            self.scores.append(cb.ScoreHook(prepare, scope, self._key_of(depends_on, scope), keyed))
 
     def add_node_score(
         self, score: cb.PerNodeScore, *, depends_on: Signature = DependsOn.TASK, scope: Scope = Scope.CLUSTER
