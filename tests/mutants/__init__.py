@@ -12,5 +12,6 @@ tests are collected once, and each change gets a forked child that ends with the
 - `changes` lists what can be changed in a module, and `blocks` divides its functions into stretches of statements.
 - `reach` runs all tests once on a copy of the source that notes the blocks it passes (with `reached_blocks`).
 - `trial_run` is the plugin of pytest that tries the changes one after the other.
+- `explained` knows the changes that nobody can notice, and why.
 - `snapshot` keeps the copies of the checkout that all of this happens in. The checkout itself is never changed.
 """

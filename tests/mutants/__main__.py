@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .changes import Change, changes_of
+from .explained import why_unnoticeable
 from .reach import Reach, reach, test_files
 from .snapshot import PACKAGES, WORK, bring_up_to_date, modules, run_pytest
 
@@ -119,13 +120,20 @@ def described(change: Change) -> str:
 def report(tried: list[tuple[Change, dict[str, Any]]]) -> int:
     survivors = [change for change, result in tried if is_survivor(result)]
     for change in survivors:
-        print(f"\nNobody noticed: {described(change)}")
-    print(f"\n{'package':32} {'killed':>8} {'survived':>9} {'skipped':>8}")
+        why = why_unnoticeable(change)
+        print(f"\nNobody noticed: {described(change)}" if why is None else f"\n{described(change)}\n    {why}")
+    print(f"\n{'package':32} {'killed':>8} {'explained':>10} {'survived':>9} {'skipped':>8}")
     for package in (*PACKAGES, ""):
-        counts = Counter(result["outcome"] for change, result in tried if f"/{package}" in str(change.path))
+        counts = Counter(outcome(change, result) for change, result in tried if f"/{package}" in str(change.path))
         if counts:
-            print(f"{package or 'all':32} {counts['killed']:8} {counts['survived']:9} {counts['skipped']:8}")
-    return 1 if survivors else 0
+            numbers = (counts[name] for name in ("killed", "explained", "survived", "skipped"))
+            print("{:32} {:8} {:10} {:9} {:8}".format(package or "all", *numbers))
+    return int(any(why_unnoticeable(change) is None for change in survivors))
+
+
+def outcome(change: Change, result: dict[str, Any]) -> str:
+    """What no test noticed may be explained."""
+    return "explained" if is_survivor(result) and why_unnoticeable(change) is not None else str(result["outcome"])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from mutants.changes import changes_of
-from mutants.snapshot import PACKAGES, ROOT
+from mutants.explained import explanations, text_of
+from mutants.snapshot import PACKAGES, ROOT, modules
 
 # `count` is read by nobody, so a change of it is not noticed. `fits` has a test on both sides of its boundary.
 # `refuse` is run only by a process that a test starts.
@@ -47,7 +49,11 @@ NAMES = ("nobody", "somebody")
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     top = tmp_path_factory.mktemp("checkout")
-    shutil.copytree(ROOT / "tests" / "mutants", top / "tests" / "mutants", ignore=shutil.ignore_patterns("*.pyc"))
+    shutil.copytree(
+        ROOT / "tests" / "mutants",
+        top / "tests" / "mutants",
+        ignore=shutil.ignore_patterns("*.pyc", "unnoticeable.toml"),
+    )
     for name, text in {
         ".gitignore": "/.mutants/\n__pycache__/\n.pytest_cache/\n",
         "pyproject.toml": "[tool.pytest.ini_options]\naddopts = ['--import-mode=importlib']\n",
@@ -117,6 +123,36 @@ def test_a_survivor_is_tried_again_when_there_are_other_tests(checkout: Path) ->
         assert outcomes(run(checkout, "--count", "100").stdout, "fits", "constant") == ["killed"] * 2
     finally:
         test.unlink()
+
+
+def test_a_survivor_may_be_explained(checkout: Path) -> None:
+    def explain(*afters: str) -> None:
+        entries = [
+            f'[[change]]\nfunction = "stromboli.scheduling.sharing.rule:fits"\nbefore = "count += 1"\n'
+            f'after = "{after}"\nwhy = "Nobody reads it."\n'
+            for after in afters
+        ]
+        (checkout / "tests" / "mutants" / "unnoticeable.toml").write_text("\n".join(entries))
+
+    explain("count -= 1", "count += 2", "pass")
+    first = run(checkout, "--count", "100", "--fresh")
+    assert first.returncode == 1
+    assert first.stdout.count("Nobody noticed: ") == 1
+    assert re.search(r"all +8 +3 +1 +0\n", first.stdout)
+    explain("count -= 1", "count += 2", "pass", "count += 0")
+    again = run(checkout, "--count", "100")
+    assert again.returncode == 0
+    assert again.stdout.count("\n    Nobody reads it.\n") == 4
+    assert re.search(r"all +8 +4 +0 +0\n", again.stdout)
+
+
+def test_each_explanation_is_of_a_change_that_can_be_made() -> None:
+    """After an edit of the function, it has to be judged again."""
+    modules_of = {module: path for path, module in modules()}
+    named = {function.partition(":")[0] for function, _, _ in explanations()}
+    possible = {text_of(change) for name in named for change in changes_of(modules_of[name], name)}
+    assert explanations().keys() <= possible
+    assert all(why.endswith(".") for why in explanations().values())
 
 
 def test_the_packages_exist_and_their_changes_are_valid_python() -> None:
