@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from descheduling.scenes import (
     Document,
     Outcome,
     Scene,
+    budget,
     defragment,
     job,
     node,
@@ -112,3 +116,59 @@ def test_a_successor_starts_elsewhere_if_its_place_is_closed(change: Document) -
     assert outcome.held == []
     assert len(outcome.running_on("a")) + len(outcome.running_on("c")) == 1
     assert not states(outcome) & {"Pending", "Running"}
+
+
+# A set that starts its pods in order: y-0 runs on c, y-1 on b, which a run at 5 s empties. Their queue may have 2 CPUs.
+# At some time y-0 is deleted by its user, and the queue may have 1 CPU: y-0 waits for what y-1 uses, or its place.
+def _in_order(gone: float, *more: Document) -> Scene:
+    pods = replicas("y", ["c", "b"], cpu=1, queue="team", grace=1, kind="StatefulSet")
+    pods[1]["metadata"]["annotations"] = pods[1]["metadata"]["annotations"] | {"sim.stromboli.io/until": f"{gone}s"}
+    return scene(
+        node("a", cpu=10), node("b", cpu=10), node("c", cpu=1, labels={"critical": "true"}),
+        queue("team", capability={"cpu": 2}), replicas("x", "a", 6, cpu=1), pods,
+        patch(gone, "Queue", "team", {"spec": {"capability": {"cpu": 1}}}), run_by_hand(5), *more,
+        policy=policy(defragment(), interval=0), until=20,
+    )  # fmt: skip
+
+
+def test_no_pod_moves_behind_one_of_its_set_that_waits() -> None:
+    """The successor of y-1 would not come before y-0 runs, and y-0 would wait for the quota that the place takes."""
+    found = _in_order(1.5)
+    assert found.outcome.report["pods"]["default/y-0"]["phase"] == "Pending"
+    assert planned(found.outcome) == {}
+    at_once = json.loads(json.dumps(found.documents))
+    for document in at_once:
+        if document["kind"] == "StatefulSet":
+            document["spec"]["podManagementPolicy"] = "Parallel"
+    assert planned(replace(found, documents=tuple(at_once)).outcome) == {"y-1": "a"}
+
+
+def test_no_pod_is_evicted_behind_one_of_its_set_that_has_gone_since_the_plan() -> None:
+    outcome = _in_order(5.5, restart(5.5, "descheduler", away=3.5)).outcome
+    assert planned(outcome) == {"y-1": "a"}
+    assert outcome.times("Evicted") == []
+    assert outcome.reasons("MigrationFailed") == ["NoSuccessor"]
+    assert outcome.held == []
+
+
+def test_a_place_is_given_up_if_a_pod_before_its_successor_waits() -> None:
+    outcome = _in_order(6.5).outcome
+    assert outcome.times("Evicted", "y-1") == [6.0]
+    assert outcome.reasons("MigrationFailed") == ["NoSuccessor"]
+    assert outcome.held == []
+    assert outcome.report["pods"]["default/y-0"]["phase"] == "Running"
+    assert not states(outcome) & {"Pending", "Running"}
+
+
+def test_moves_of_one_set_in_order_do_not_wait_for_each_other() -> None:
+    """The budget allows one eviction at a time: y-0 is away while y-1 is to be evicted, but its place is kept."""
+    outcome = scene(
+        node("a", cpu=10), node("b", cpu=10), replicas("x", "a", 6, cpu=1),
+        replicas("y", ["b", "b"], cpu=1, grace=1, kind="StatefulSet"), budget("y", "y", maxUnavailable=2),
+        patch(6.2, "PodDisruptionBudget", "y", {"spec": {"maxUnavailable": 1}}), run_by_hand(5),
+        restart(5.5, "descheduler", away=1),
+        policy=policy(defragment(), interval=0), until=30,
+    ).outcome  # fmt: skip
+    assert planned(outcome) == {"y-0": "a", "y-1": "a"}
+    assert outcome.moves["succeeded"] == 2
+    assert len(set(outcome.times("Evicted"))) == 2

@@ -1,18 +1,19 @@
 """Who replaces a pod that leaves, and whether that owner is at rest.
 
 A pod that nobody replaces would be lost, so it stays where it is. A set in the middle of a rollout, or one that is
-scaled down, may delete the successor at once.
+scaled down, may delete the successor at once. One that starts its pods in order does not make the successor before all
+pods in front of it run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from stromboli.api import Job, Pod, ReplicaSet, StatefulSet, names
+from stromboli.api import Job, Pod, ReplicaSet, StatefulSet, key, names
 from stromboli.api.migration_reservations import controlling_owner
 from stromboli.api.upstream import UpstreamGroup
 from stromboli.cluster import Status, Task, TaskKey
-from stromboli.descheduling.planning import View
+from stromboli.descheduling.planning import OrderedSets, View
 
 _SERVES = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 _VOLCANO = "batch.volcano.sh/"
@@ -23,6 +24,7 @@ class Owners:
     def __init__(self, view: View) -> None:
         self._view = view
         self._objects = view.objects
+        self._ordered = OrderedSets(view.objects)
         self._replicas: Counter[tuple[str, str, str]] | None = None
         self._sets_of: dict[str, list[ReplicaSet]] | None = None
 
@@ -54,13 +56,13 @@ class Owners:
         owner = controlling_owner(task.pod)
         if owner is None:
             return "it has no owner that would replace it"
-        key = f"{task.namespace}/{owner.name}"
+        name = f"{task.namespace}/{owner.name}"
         if owner.kind == "ReplicaSet":
-            return self._set_refusal(task, self._objects.get(ReplicaSet, key))
+            return self._set_refusal(task, self._objects.get(ReplicaSet, name))
         if owner.kind == "StatefulSet":
-            return self._stateful_refusal(task, self._objects.get(StatefulSet, key))
+            return self._stateful_refusal(task, self._objects.get(StatefulSet, name))
         if owner.kind == "Job" and owner.api_version.startswith(_VOLCANO):
-            return self._job_refusal(task, self._objects.get(Job, key))
+            return self._job_refusal(task, self._objects.get(Job, name))
         return _completion_refusal(task) if owner.kind not in _SERVES else None
 
     def _set_refusal(self, task: Task, owner: ReplicaSet | None) -> str | None:
@@ -92,6 +94,9 @@ class Owners:
             return "its StatefulSet is rolled out"
         if self.replicas(task) != owner.spec.replicas:
             return f"its StatefulSet has {self.replicas(task)} of {owner.spec.replicas} pods"
+        before = self._ordered.first_idle_before(task.key, key(owner))
+        if before is not None:
+            return f"its successor would come after pod {before.metadata.name}, which does not run"
         return None
 
     def _job_refusal(self, task: Task, owner: Job | None) -> str | None:

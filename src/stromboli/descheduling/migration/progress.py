@@ -139,6 +139,10 @@ class _Pass:
             short = self._gangs.shortage(state.move for state in staying)
             if short is not None:
                 return "GangAtMinimum", short
+            for state in staying:
+                before = self._successors.first_idle_before(state.move)
+                if before is not None:
+                    return _comes_after(before)
         return None
 
     def _job_holds(self, move: Migration) -> bool:
@@ -168,13 +172,14 @@ class _Pass:
         self, by_step: dict[Step, list[MoveState]], moves: Sequence[Migration], set_aside: Sequence[Reservation]
     ) -> None:
         """If no successor is awaited any more. Nothing of the plan is evicted any more."""
-        useless = [state for state in by_step[Step.AWAY] if self._is_useless(state)]
-        away = [state for state in by_step[Step.AWAY] if state not in useless]
+        useless = {state.name: why for state in by_step[Step.AWAY] if (why := self._useless(state)) is not None}
+        away = [state for state in by_step[Step.AWAY] if state.name not in useless]
         awaited = any(self._successors.can_come(state.move) for state in away)
         for state in by_step[Step.DONE] if not awaited else ():
             self._succeed(state.move)
-        for state in [*by_step[Step.LOST], *useless]:
-            self._fail(state.move, state.failure() or _LOST)
+        for state in [*by_step[Step.LOST], *by_step[Step.AWAY]]:
+            if state not in away:
+                self._fail(state.move, useless.get(state.name) or state.failure() or _LOST)
         if awaited:
             return
         for state in away:
@@ -185,10 +190,16 @@ class _Pass:
             for each in set_aside:
                 self.writes.append(UpdateReservation(_without_plan(each)))
 
-    def _is_useless(self, state: MoveState) -> bool:
-        """A place on a node that takes no pods, and its successor waits. The queue pays for the place, so it could be
-        what keeps the successor from starting elsewhere."""
-        return state.phase == AVAILABLE and state.target_failure() is not None and self._successors.waits(state.move)
+    def _useless(self, state: MoveState) -> Failure | None:
+        """A place on a node that takes no pods, and its successor waits; or one whose successor comes after a pod that
+        finds no node. The queue pays for the place, so it could be what keeps that pod from starting."""
+        if state.phase != AVAILABLE:
+            return None
+        lost = state.target_failure()
+        if lost is not None:
+            return lost if self._successors.waits(state.move) else None
+        before = self._successors.first_idle_before(state.move)
+        return _comes_after(before) if before is not None and _finds_no_node(before) else None
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
@@ -269,6 +280,16 @@ class _Pass:
 
 
 _LOST: Final[Failure] = ("PlaceLost", "its place was lost")
+
+
+def _comes_after(before: Pod) -> Failure:
+    return "NoSuccessor", f"its successor would come after pod {before.metadata.name}, which does not run"
+
+
+def _finds_no_node(pod: Pod) -> bool:
+    return not pod.spec.node_name and any(
+        each.type == "PodScheduled" and each.status == "False" for each in pod.status.conditions
+    )
 
 
 def _without_plan(reservation: Reservation) -> Reservation:

@@ -2,6 +2,7 @@
 
 A workload replaces a pod that was evicted, unless it has all the pods that it wants: it was scaled down, it ended, or
 the successor runs elsewhere because its place could not be used. Then the place would be kept for nobody.
+A set that starts its pods in order replaces it when all before it run.
 Where the workload is of a kind that we do not know, a successor may come until the time of the place is over.
 """
 
@@ -11,11 +12,11 @@ from collections import Counter
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from stromboli.api import Job, KObject, Pod, ReplicaSet, StatefulSet
-from stromboli.api.migration_reservations import Migration, controlling_owner
+from stromboli.api import Job, KObject, Pod, ReplicaSet, Reservation, StatefulSet
+from stromboli.api.migration_reservations import Migration, controlling_owner, migration_of
 from stromboli.api.reservations import may_use, uses
 from stromboli.cluster.object_fields import role_of
-from stromboli.descheduling.planning import Objects
+from stromboli.descheduling.planning import Objects, OrderedSets
 
 _OVER = frozenset({"Completing", "Completed", "Terminating", "Terminated", "Aborting", "Aborted", "Failed"})
 
@@ -37,6 +38,7 @@ class Successors:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
+        self._ordered = OrderedSets(objects)
 
     def can_come(self, move: Migration) -> bool:
         """Or has come, and its place is not yet shown as used."""
@@ -49,6 +51,13 @@ class Successors:
     def waits(self, move: Migration) -> bool:
         """Whether a successor is there and has no node."""
         return not self._is_used(move) and any(may_use(move.reservation, pod) for pod in self._waiting)
+
+    def first_idle_before(self, move: Migration) -> Pod | None:
+        """The pod that must run before a successor comes, does not, and moves to no place of its own."""
+        workload = _workload_of(move)
+        if workload is None or workload.kind != "StatefulSet":
+            return None
+        return self._ordered.first_idle_before(move.pod, f"{workload.namespace}/{workload.name}", moving=self._moving)
 
     def _wanted(self, workload: _Workload) -> int | None:
         """How many pods it is to have; None if that is unknown."""
@@ -73,6 +82,11 @@ class Successors:
             if pod is not None and pod.metadata.deletion_timestamp is None and uses(move.reservation, pod):
                 return True
         return False
+
+    @cached_property
+    def _moving(self) -> frozenset[str]:
+        migrations = (migration_of(reservation) for reservation in self._objects.list(Reservation))
+        return frozenset(move.pod for move in migrations if move is not None and move.evicting_since is not None)
 
     @cached_property
     def _waiting(self) -> list[Pod]:

@@ -5,6 +5,7 @@ objects       what plans read beside the cluster
 view          the cluster as plans change it, tentatively and with the scheduler's own predicates
 cooldowns     nodes and groups that rest after a move
 failed_plans  what must change before a plan that failed is made again
+ordered_sets  StatefulSets whose pods start one after another
 disruptions   gangs and disruption budgets, with everything that is planned so far
 real_use      what pods really use
 anomalies     how long a node has been overloaded
@@ -15,6 +16,7 @@ from .anomalies import Anomalies, AnomalyCondition
 from .cooldowns import Cooldowns, cooldown_of, resting_until
 from .disruptions import Disruptions
 from .failed_plans import Circumstances, with_mark
+from .ordered_sets import OrderedSets
 from .plan import Move, Place, Plan
 from .plan_objects import Objects
 from .planned_cluster import View
@@ -28,6 +30,7 @@ __all__ = [
     "Disruptions",
     "Move",
     "Objects",
+    "OrderedSets",
     "Place",
     "Plan",
     "RealUse",
