@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +62,51 @@ def test_containers_that_cannot_be_processes() -> None:
     ],
 )
 def test_logs(tmp_path: Path, query: dict[str, str], expected: bytes) -> None:
-    file = log_file(tmp_path, "u1", "main")
-    file.parent.mkdir()
-    file.write_bytes(b"one\ntwo\nthree\n")
+    _log(tmp_path, b"one\ntwo\nthree\n")
+    assert _read(tmp_path, query) == expected
+
+
+def test_the_last_lines_of_a_log_of_several_pieces(tmp_path: Path) -> None:
+    dice = random.Random(5)
+    for _ in range(40):
+        lengths = dice.choices((0, 1, 700, 65535, 65536, 65537, 150_000), k=dice.randrange(9))
+        lines = [b"x" * length + b"\n" for length in lengths]
+        if lines and dice.random() < 0.5:
+            lines[-1] = lines[-1].removesuffix(b"\n") or b"end"
+        _log(tmp_path, b"".join(lines))
+        for count in range(10):
+            expected = b"".join(lines[-count:] if count else [])
+            assert _read(tmp_path, {"tailLines": str(count)}) == expected, [len(line) for line in lines]
+
+
+def test_the_last_line_of_a_log_without_line_breaks_is_not_kept_in_memory(tmp_path: Path) -> None:
+    with _log(tmp_path, b"").open("r+b") as file:
+        file.truncate(32 << 20)
+
+    async def first_piece() -> int:
+        pieces = ProcessLogs(tmp_path).read(POD, "main", {"tailLines": "1"})
+        return len(await anext(aiter(pieces)))
+
+    tracemalloc.start()
+    try:
+        assert asyncio.run(first_piece()) > 0
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4 << 20
+
+
+def _log(folder: Path, content: bytes) -> Path:
+    """What a container wrote that has ended."""
+    file = log_file(folder, "u1", "main")
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)
     file.with_suffix(".done").touch()
+    return file
 
+
+def _read(folder: Path, query: dict[str, str]) -> bytes:
     async def read() -> bytes:
-        return b"".join([piece async for piece in ProcessLogs(tmp_path).read(POD, "main", query)])
+        return b"".join([piece async for piece in ProcessLogs(folder).read(POD, "main", query)])
 
-    assert asyncio.run(read()) == expected
+    return asyncio.run(read())

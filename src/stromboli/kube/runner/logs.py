@@ -32,7 +32,7 @@ class ProcessLogs:
             left = _number(query, "limitBytes")
             lines = _number(query, "tailLines")
             if lines is not None:
-                _seek_tail(file, lines)
+                await _seek_tail(file, lines)
             while left is None or left > 0:
                 piece = file.read(_PIECE if left is None else min(left, _PIECE))
                 if piece:
@@ -52,17 +52,22 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 15 else None
 
 
-def _seek_tail(file: Any, lines: int) -> None:
-    """Move to the beginning of the last lines."""
-    file.seek(0, 2)
-    position, found = file.tell(), 0
-    tail = b""
-    while position > 0 and found <= lines:
-        step = min(_PIECE, position)
-        position -= step
+async def _seek_tail(file: Any, lines: int) -> None:
+    """Move to the beginning of the last lines. The file is read backwards, and one piece of it is kept at a time: a
+    line may be as long as the file."""
+    end = position = file.seek(0, 2)
+    while position > 0 and lines > 0:
+        size = min(_PIECE, position)
+        position -= size
         file.seek(position)
-        tail = file.read(step) + tail
-        found = tail.rstrip(b"\n").count(b"\n") + 1
-    kept = tail.splitlines(keepends=True)[-lines:] if lines else []
-    file.seek(0, 2)
-    file.seek(file.tell() - sum(len(line) for line in kept))
+        piece = file.read(size)
+        # The break at the end of the file ends the last line, and begins none.
+        at = piece.rfind(b"\n", 0, size - 1 if position + size == end else size)
+        while at >= 0 and lines > 1:
+            lines -= 1
+            at = piece.rfind(b"\n", 0, at)
+        if at >= 0:
+            file.seek(position + at + 1)
+            return
+        await asyncio.sleep(0)
+    file.seek(0 if lines else end)
