@@ -3,13 +3,20 @@
 The resources are theirs already, so whether their queue has used up what it deserves, whose turn it is, and what a fifo
 queue stops at does not matter. A gang whose members find too little this way is left to the ordered walk, where the
 others get their places, and these theirs.
+
+So is one that has sub-groups. One that must be close together is tried in one domain after the other: where its pods
+are, or else where it has Reservations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from stromboli.cluster import Job, Status, Task
-from stromboli.scheduling.gang import by_choices, complete_with_best_effort, is_eligible
+from stromboli.cluster.topology import Domain
+from stromboli.scheduling.gang import by_choices, complete_with_best_effort, is_eligible, placed_rows
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.topology import allowed_tiers, home_domains, tree_for
 
 from .matches import Matches
 from .room import ReservedRoom
@@ -31,6 +38,8 @@ def _candidates(room: ReservedRoom, job: Job) -> list[tuple[int, Task]]:
     promised. None if the rest of the gang needs other nodes."""
     if not room.may_use_any(job) or _missing(job) > room.slots_for_alike(job):
         return []
+    if job.layout is not None and job.layout.policies:
+        return []
     tasks = job.tasks.values()
     return room.find([t for t in tasks if t.status is Status.PENDING and not t.gated and not t.nominated])
 
@@ -39,6 +48,30 @@ def _place(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int
     missing = _missing(job)
     if missing > len(tasks) or missing > room.slots([task for _, task in tasks]):
         return  # the rest of the gang needs other nodes
+    for domain in _domains(session, room, job, tasks):
+        with session.inside(domain):
+            if _place_here(session, room, job, tasks):
+                return
+
+
+def _domains(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int, Task]]) -> Iterator[Domain | None]:
+    """Where a job may be, the lowest tier first; None for all nodes."""
+    closeness = None if job.layout is None else job.layout.closeness
+    if closeness is None or not closeness.hard:
+        yield None
+        return
+    tree = tree_for(session, closeness)
+    tiers, placed = allowed_tiers(tree, closeness), placed_rows(job.tasks.values())
+    if placed:
+        yield from home_domains(tree, tiers, placed)
+        return
+    kept = room.rows([task for _, task in tasks])
+    for tier in tiers:
+        for index in sorted({tree.at(tier, row) for row in kept} - {-1}):
+            yield tree.domains[index]
+
+
+def _place_here(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int, Task]]) -> bool:
     statement = session.statement()
     waiting = by_choices(session, sorted(tasks, key=lambda found: session.task_key(found[1])))
     while waiting:
@@ -46,8 +79,9 @@ def _place(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int
         waiting = waiting[max(placed, 1) :]
     if statement.operations and session.job_ready(job) and complete_with_best_effort(session, statement, job):
         statement.commit()
-    else:
-        statement.discard()
+        return True
+    statement.discard()
+    return False
 
 
 def _missing(job: Job) -> int:
