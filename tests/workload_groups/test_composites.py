@@ -116,6 +116,34 @@ def test_two_constraints_on_one_way_are_refused() -> None:
     )
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_group_that_is_not_needed_waits_for_all_its_pods(whole: bool) -> None:
+    """It was whole with the pods that there were, so two of its three started."""
+    late = member("y-2", "y", at=3)
+    parts = [composite("c", 1, whole=whole, key="" if whole else "rack"), *children("x", 1, 1),
+             workload_group("y", 3, parent="c"), *members("y", 2), late]  # fmt: skip
+    found = situation(*racks(a=4), *parts, until=2).run()
+    assert running(found) == {"x-0"}
+    assert why(found, "y-0") == (
+        "NotEnoughPods", "PodGroup y needs 3 pods to start, and has 2. Create the others, or lower minCount.",
+    )  # fmt: skip
+    assert running(situation(*racks(a=4), *parts, until=3).run()) == {"x-0", "y-0", "y-1", "y-2"}
+
+
+def test_a_composite_that_is_not_needed_waits_for_all_its_groups() -> None:
+    """Inside it, a group with too few pods keeps the others waiting only if they are too few without it."""
+    outer = [composite("o", 1, key="rack"), *children("x", 1, 1, parent="o")]
+    halves = [*children("y", 1, 1), workload_group("z", 2, parent="c"), member("z-0", "z")]
+    found = situation(*racks(a=9), *outer, composite("c", 2, parent="o"), *halves, until=2).run()
+    assert running(found) == {"x-0"}
+    assert why(found, "y-0") == (
+        "NotEnoughPods",
+        "CompositePodGroup default/c needs 2 groups to start, and has 1. Create the others, or lower minGroupCount.",
+    )
+    found = situation(*racks(a=9), *outer, composite("c", 1, parent="o"), *halves, until=2).run()
+    assert running(found) == {"x-0", "y-0"}
+
+
 # -- disruption -----------------------------------------------------------------------------------------------------
 
 

@@ -35,9 +35,9 @@ class SubGroupPolicy:
     least: int  # how many sub-groups there must be before the group starts
     closeness: Closeness | None
     selector: LabelSelector | None = field(default=None, hash=False)  # None: all pods
-    groups: tuple[
-        str, ...
-    ] = ()  # names of PodGroups of scheduling.k8s.io whose pods these are; then no selector counts
+    # PodGroups of scheduling.k8s.io whose pods these are, by name; then no selector counts. With each, how many pods it
+    # must have before one of them starts.
+    groups: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

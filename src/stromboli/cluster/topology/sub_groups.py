@@ -5,6 +5,7 @@ They follow from the labels of its pods. Nothing about them is stored, so they a
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -50,6 +51,7 @@ class SubGroups:
     loose: tuple[Task, ...]  # of no policy: they count only in the minimum of the group
     refused: dict[TaskKey, str]  # must not start, and why: tasks of several policies, or of a sub-group too large
     reported: dict[TaskKey, str]  # those of the loose ones that probably should not be, and why they are
+    incomplete: frozenset[TaskKey] = frozenset()  # those of the refused ones whose PodGroup has too few pods
 
     def of_policy(self, policy: SubGroupPolicy) -> list[SubGroup]:
         return self._of_policy.get(id(policy), [])
@@ -96,6 +98,7 @@ def _divide(job: Job, policies: tuple[SubGroupPolicy, ...]) -> SubGroups:
             why = next((_without_label(policies[number], number, task) for number in selecting), "")
             if why:
                 reported[task.key] = why
+    incomplete = _incomplete(policies, found)
     groups = tuple(
         _sub_group(policies[number], values, _least(policies[number], found[number, values], loose))
         for number, values in _ordered(found)
@@ -104,7 +107,28 @@ def _divide(job: Job, policies: tuple[SubGroupPolicy, ...]) -> SubGroups:
         if group.is_too_large:
             refused.update(dict.fromkeys((task.key for task in group.tasks), _too_large(group)))
     of_task = {task.key: group for group in groups for task in group.tasks}
-    return SubGroups(groups, of_task, tuple(loose), refused, reported)
+    return SubGroups(groups, of_task, tuple(loose), refused | incomplete, reported, frozenset(incomplete))
+
+
+def _incomplete(
+    policies: tuple[SubGroupPolicy, ...], found: dict[tuple[int, Values], list[Task]]
+) -> dict[TaskKey, str]:
+    """Pods that wait for others of their PodGroup to be created, and why. They are taken out of what was found."""
+    why: dict[TaskKey, str] = {}
+    for number, values in list(found):
+        if not policies[number].groups:
+            continue
+        tasks = found[number, values]
+        have = Counter(_group_of(task) for task in tasks if _counts(task))
+        least = dict(policies[number].groups)
+        for task in tasks:
+            name = _group_of(task)
+            if have[name] < least[name] and not task.pod.spec.node_name:
+                why[task.key] = _too_few(name, least[name], have[name])
+        found[number, values] = [task for task in tasks if task.key not in why]
+        if not found[number, values]:
+            del found[number, values]
+    return why
 
 
 def _least(policy: SubGroupPolicy, tasks: list[Task], loose: list[Task]) -> list[Task]:
@@ -127,7 +151,7 @@ def _by_group(policies: tuple[SubGroupPolicy, ...]) -> dict[str, list[int]] | No
         return None
     found: dict[str, list[int]] = {}
     for number, policy in enumerate(policies):
-        for name in policy.groups:
+        for name, _ in policy.groups:
             found.setdefault(name, []).append(number)
     return found
 
@@ -135,14 +159,19 @@ def _by_group(policies: tuple[SubGroupPolicy, ...]) -> dict[str, list[int]] | No
 def _selecting(policies: tuple[SubGroupPolicy, ...], of_groups: dict[str, list[int]] | None, task: Task) -> list[int]:
     """The policies that select a pod."""
     if of_groups is not None:
-        group = task.pod.spec.scheduling_group
-        return [] if group is None else of_groups.get(group.pod_group_name, [])
+        return of_groups.get(_group_of(task), [])
     labels = task.pod.metadata.labels
     return [
         number
         for number, policy in enumerate(policies)
         if policy.selector is None or matches_labels(policy.selector, labels)
     ]
+
+
+def _group_of(task: Task) -> str:
+    """The PodGroup of scheduling.k8s.io that it is in; "" for none."""
+    group = task.pod.spec.scheduling_group
+    return "" if group is None else group.pod_group_name
 
 
 def _missing(policy: SubGroupPolicy, task: Task) -> str | None:
@@ -192,6 +221,10 @@ def _without_label(policy: SubGroupPolicy, number: int, task: Task) -> str:
         f"The sub-group policy {_shown(policy, number)} selects the pod, but the pod has no value of the label "
         f"{_missing(policy, task)}, so it is in no sub-group. Set that label on the pod."
     )
+
+
+def _too_few(group: str, least: int, have: int) -> str:
+    return f"PodGroup {group} needs {least} pods to start, and has {have}. Create the others, or lower minCount."
 
 
 def _too_large(group: SubGroup) -> str:

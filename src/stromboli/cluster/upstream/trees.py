@@ -128,12 +128,27 @@ class _Trees:
 
     def _add_other(self, plan: Plan, key: JobKey) -> None:
         """The job can do without this group, but it must be where the others are."""
+        if self._is_incomplete(key):
+            why = _too_few(
+                self._groups[key], sum(self._state(child, MAX_DEPTH)[1] for child in self._children.get(key, ()))
+            )
+            for below in (key, *self._below(key)):
+                self._plans[below] = Plan(key, self._groups[key], plan.root, trouble="incomplete", why=why)
+            return
         for below in (key, *self._below(key)):
             self._plans[below] = plan
             if not self._groups[below].is_composite:
                 plan.others[below] = self._groups[below]
             plan.goes_whole = plan.goes_whole or self._groups[below].goes_whole
         self._add_part(plan, key, self._groups[key].topology_key, needed=False)
+
+    def _is_incomplete(self, key: JobKey) -> bool:
+        """Whether it is a composite with too few groups that have all the pods they need, and nothing of it runs."""
+        return (
+            self._groups[key].is_composite
+            and not self._state(key, MAX_DEPTH)[1]
+            and not any(self._members(below).placed for below in self._below(key))
+        )
 
     def _add_part(self, plan: Plan, key: JobKey, topology_key: str, *, needed: bool = True) -> None:
         below = [key, *self._below(key)]
@@ -142,7 +157,7 @@ class _Trees:
             plan.trouble, plan.why = "invalid", _two_constraints(self._groups[inner], self._groups[key])
         leaves = [self._groups[one] for one in below if not self._groups[one].is_composite]
         if leaves:
-            named = tuple(sorted(leaf.original.metadata.name for leaf in leaves))
+            named = tuple(sorted((leaf.original.metadata.name, leaf.least) for leaf in leaves))
             plan.parts.append(Part(named, topology_key, needed))
 
     def _too_deep(self, key: JobKey, root: JobKey, depth: int) -> bool:

@@ -220,12 +220,13 @@ def _nodes(survey: NodeSurvey, fit: int) -> str:
 
 
 def unclear(job: Job) -> dict[TaskKey, Explanation]:
-    """The pods that wait and may not start, because it is not clear which sub-group they are in."""
+    """The pods that wait and may not start, because it is not clear which sub-group they are in, or because their group
+    has too few."""
     if job.layout is None:
         return {}
-    refused = sub_groups(job).refused
+    refused, incomplete = sub_groups(job).refused, sub_groups(job).incomplete
     return {
-        key: Explanation(Code.SUB_GROUP_UNCLEAR, refused[key])
+        key: Explanation(Code.NOT_ENOUGH_PODS if key in incomplete else Code.SUB_GROUP_UNCLEAR, refused[key])
         for key in sorted(refused)
         if job.tasks[key].status is Status.PENDING
     }
