@@ -143,6 +143,29 @@ def test_pods_for_the_default_scheduler_run_as_well(tmp_path: Path) -> None:
     in_cluster(plan, script)
 
 
+def test_the_server_has_the_policies(tmp_path: Path) -> None:
+    """Pods, too, are judged, and what is left out is filled in, as on a cluster of this version."""
+    machines = [Machines(["node-0"], {"cpu": "4", "memory": "8Gi", "pods": "110"})]
+    plan = Plan(folder=tmp_path / "data", persistent=True, machines=machines, period=0.2)
+    container = {"name": "main", "image": "none"}
+    metadata = {"name": "plain", "annotations": {"volcano.sh/jdb-min-available": "0"}}
+
+    def script(api: Api) -> None:
+        refused = api.call("POST", PODS, {"metadata": metadata, "spec": {"containers": [container]}})
+        assert refused.status == 422
+        assert "must be a number of pods from 1" in refused.body["message"]
+        job = volcano_job("greet", 2, ["true"])
+        del job["spec"]["minAvailable"]
+        made = api.create(JOBS, job)
+        assert made["spec"]["minAvailable"] == 2
+        assert made["metadata"]["annotations"]["scheduling.stromboli.io/user"] == "admin"
+        phase_of(api, "greet", "Running")
+        api.delete(f"{JOBS}/greet")
+
+    in_cluster(plan, script)
+    in_cluster(plan, script)  # what is there already is brought up to date
+
+
 def test_the_configuration_is_published(tmp_path: Path) -> None:
     """So that `stromboli why` decides as the scheduler does, without --config. A recording can be replayed."""
     config = tmp_path / "scheduler.yaml"

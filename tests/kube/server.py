@@ -21,6 +21,7 @@ that end long before the test does.)
 from __future__ import annotations
 
 import base64
+import functools
 import http.client
 import json
 import os
@@ -68,6 +69,11 @@ else:
     os.killpg(group, signal.SIGKILL)
     shutil.rmtree(sys.argv[1], ignore_errors=True)
 """
+
+
+# What has to be turned on for Kubernetes' own groups of pods, where a server knows it.
+_GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
+_VERSIONS = ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3")
 
 
 class NotUp(Exception):
@@ -295,14 +301,14 @@ class ApiServer:
             "advertise-client-urls": f"http://127.0.0.1:{self._etcd_port}",
             "listen-peer-urls": "http://127.0.0.1:0",
         }
-        known = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
-        if "--unsafe-no-fsync" in known.stdout + known.stderr:
+        if "--unsafe-no-fsync" in _help(program):
             options["unsafe-no-fsync"] = "true"  # the data need not outlive the machine
         return _command(program, options)
 
     def _server_command(self) -> list[str]:
+        program = str(self._assets / "kube-apiserver")
         return _command(
-            str(self._assets / "kube-apiserver"),
+            program,
             {
                 "etcd-servers": f"http://127.0.0.1:{self._etcd_port}",
                 "bind-address": "127.0.0.1",
@@ -327,6 +333,7 @@ class ApiServer:
                 "enable-priority-and-fairness": "false",
                 "max-requests-inflight": 10_000,
                 "max-mutating-requests-inflight": 10_000,
+                **_workload_groups(_help(program)),
             },
         )
 
@@ -420,6 +427,20 @@ class _Program:
 
     def _end_of_log(self) -> str:
         return "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+
+
+@functools.cache
+def _help(program: str) -> str:
+    said = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    return said.stdout + said.stderr
+
+
+def _workload_groups(known: str) -> dict[str, object]:
+    """Options that turn on Kubernetes' own groups of pods; none for a server that lacks them."""
+    if not all(f"{gate}=true|false" in known for gate in _GATES):
+        return {}
+    on = {"feature-gates": _GATES, "runtime-config": _VERSIONS}
+    return {option: ",".join(f"{name}=true" for name in names) for option, names in on.items()}
 
 
 def _command(program: str, options: Mapping[str, object]) -> list[str]:

@@ -63,3 +63,12 @@ def test_who_created_it_is_written_on_it(server: Client, namespace: str) -> None
     assert {user_of(one) for one in made} == {"admin"}
     others = dry_run(server, PODS.format(namespace), pod({}, schedulerName="default-scheduler"))
     assert user_of(others) == "", "pods of other schedulers are left alone"
+
+
+def test_what_no_policy_changes_stays_the_same_object(server: Client, namespace: str) -> None:
+    path = JOBS.format(namespace)
+    made = server.create(path, job("j"))["metadata"]
+    changed = server.patch(f"{path}/j", {"metadata": {"labels": {"a": "b"}}})["metadata"]
+    assert {name: changed[name] for name in ("uid", "creationTimestamp", "generation")} == {
+        name: made[name] for name in ("uid", "creationTimestamp", "generation")
+    }

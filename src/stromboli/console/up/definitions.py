@@ -1,13 +1,16 @@
-"""Installs the definitions of our kinds on an API server, or brings them up to date, and a default storage class."""
+"""Installs on an API server, or brings up to date: the definitions of our kinds, admission policies, and a default
+storage class.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from stromboli.api import ObjectMeta, StorageClass, names
+from stromboli.api.rules.rule import MUTATIONS, POLICIES, Version
 from stromboli.kube.client import (
     CUSTOM_RESOURCE_DEFINITIONS,
     POD_GROUPS,
@@ -17,9 +20,14 @@ from stromboli.kube.client import (
     Failure,
     is_already_exists,
 )
-from stromboli.kube.crds.definitions import definitions
+from stromboli.kube.crds import definitions, mutating_policies, validating_policies
 
 _ATTEMPTS: Final = 100
+_PLURALS: Final = {
+    f"{way}Admission{kind}": f"{way.lower()}admission{plural}"
+    for way in ("Validating", "Mutating")
+    for kind, plural in (("Policy", "policies"), ("PolicyBinding", "policybindings"))
+}
 
 
 async def install_definitions(client: Client) -> None:
@@ -36,6 +44,23 @@ async def install_definitions(client: Client) -> None:
                 "PATCH", path, body=msgspec.json.encode(changes), content_type="application/merge-patch+json"
             )
     await _until_served(client)
+    for policy in _policies(version):
+        await _apply(client, policy)
+
+
+def _policies(server: Version) -> list[dict[str, Any]]:
+    """What the definitions for this server leave to policies, and what it can fill in."""
+    validating = validating_policies() if server >= POLICIES else []
+    mutating = mutating_policies() if server >= MUTATIONS else []
+    return validating + mutating
+
+
+async def _apply(client: Client, policy: dict[str, Any]) -> None:
+    path = f"/apis/{policy['apiVersion']}/{_PLURALS[policy['kind']]}/{policy['metadata']['name']}"
+    manager = {"fieldManager": "stromboli", "force": "true"}
+    await client.request(
+        "PATCH", path, query=manager, body=msgspec.json.encode(policy), content_type="application/apply-patch+yaml"
+    )
 
 
 async def install_default_class(client: Client) -> None:

@@ -178,7 +178,7 @@ class Writer:
             return made
 
         operation = "CREATE" if old is None else "UPDATE"
-        given = value["metadata"]
+        given = {**value["metadata"]}
         value = self._admission.mutate(_review(operation, route, options, value, old), reread)
         metadata = value["metadata"]
         for field in ("name", "namespace"):
