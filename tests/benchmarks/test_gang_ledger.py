@@ -138,3 +138,30 @@ def test_pods_that_succeeded_leave_their_room() -> None:
     told.say("b", 0, "n")
     ledger.read()
     ledger.check()
+
+
+def in_sub_groups(*binds: tuple[int, str]) -> Ledger:
+    """A gang of four pods in two sub-groups: the pods that have a node, and which. There are two nodes in each rack."""
+    told = Told()
+    ledger = Ledger(told, {"a": 4}, sub_groups=2, racks={"n0": "r0", "n1": "r0", "n2": "r1", "n3": "r1"})
+    for number, node in binds:
+        told.say("a", number, node)
+    ledger.read()
+    return ledger
+
+
+def test_sub_groups_in_one_rack_each() -> None:
+    ledger = in_sub_groups((0, "n0"), (2, "n2"), (1, "n1"), (3, "n3"))
+    ledger.check()
+    assert not any(one.is_half for one in ledger.sub_groups.values())
+
+
+def test_a_sub_group_in_part() -> None:
+    ledger = in_sub_groups((0, "n0"), (2, "n2"), (3, "n3"))
+    assert [key for key, one in ledger.sub_groups.items() if one.is_half] == [("a", 0)]
+
+
+def test_a_sub_group_in_two_racks() -> None:
+    ledger = in_sub_groups((0, "n0"), (2, "n2"), (1, "n1"), (3, "n1"))
+    with pytest.raises(AssertionError, match="sub-group 1 of a is in r0 and r1"):
+        ledger.check()

@@ -30,6 +30,7 @@ START_SECONDS = 60.0  # two on an idle machine; busy ones are no failure
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 QUEUES = f"{GROUPS}/queues"
 RESERVATIONS = "/apis/scheduling.volcano.sh/v1alpha1/reservations"
+HYPER_NODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 NODES = "/api/v1/nodes"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
@@ -308,6 +309,22 @@ class Cluster:
             },
         )
         self._made.append(f"{QUEUES}/{name}")
+        return name
+
+    def hyper_node(self, name: str, nodes: Iterable[str]) -> str:
+        """A domain of the first tier."""
+        name = f"{self.name}-{name}"
+        members = [{"type": "Node", "selector": {"exactMatch": {"name": node}}} for node in nodes]
+        self.admin.create(
+            HYPER_NODES,
+            {
+                "apiVersion": "topology.volcano.sh/v1alpha1",
+                "kind": "HyperNode",
+                "metadata": {"name": name},
+                "spec": {"tier": 1, "members": members},
+            },
+        )
+        self._made.append(f"{HYPER_NODES}/{name}")
         return name
 
     def priority_class(self, name: str, value: int) -> str:

@@ -5,6 +5,9 @@ scheduler binds a few pods per second, so there is time to kill it while some po
 none. A gang does its work only as a whole, as an MPI job does: its run begins when all pods have a node. So what is
 left half bound stays so, unless a scheduler completes it.
 
+In another story the gangs are groups of groups: 32 pods in four sub-groups, each in a rack of its own. There are six
+racks of two nodes, so one gang runs and the other one waits.
+
 `Ledger` judges from what the API server said of the pods, and from nothing else.
 """
 
@@ -13,7 +16,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,15 +35,32 @@ SIZES = (4, 5, 3, 4, 5, 3, 4, 4)
 RATES = ((4, 1), (6, 3))
 """Binds per second and at once, in turn. With several at once, one gang is whole and the next one is not."""
 
+
+@dataclass(frozen=True)
+class Shape:
+    """What is submitted in each round, and where it runs."""
+
+    nodes: int
+    sizes: tuple[int, ...]  # of the gangs
+    steps: tuple[int, ...]  # how many pods of a gang have a node when somebody is killed, in turn
+    sub_groups: int = 0  # of each gang
+    rack: int = 0  # nodes of a rack
+
+
+GANGS = Shape(NODES, SIZES, (1, 2, 1, 3))
+SUB_GROUPS = Shape(nodes=12, sizes=(32, 32), steps=(3, 14, 27), sub_groups=4, rack=2)
+
 VICTIMS = (("scheduler",), ("scheduler", "controllers"), ("scheduler",), ("controllers",))
 """Who is killed, by round."""
-STEPS = (1, 2, 1, 3)
-"""How many pods of a gang have a node when somebody is killed, in turn."""
 
 
 def gang_of(pod: Any) -> str:
     name: str = pod["metadata"].get("labels", {}).get("volcano.sh/job-name", "")
     return name
+
+
+def index_of(pod: Any) -> int:
+    return int(pod["metadata"]["name"].rpartition("-")[2])
 
 
 @dataclass
@@ -60,12 +80,20 @@ class Gang:
 class Ledger:
     """What became of the gangs of a round, from the changes of their pods. `faults` are sentences."""
 
-    def __init__(self, history: History, sizes: dict[str, int]) -> None:
+    def __init__(
+        self, history: History, sizes: dict[str, int], sub_groups: int = 0, racks: Mapping[str, str] | None = None
+    ) -> None:
+        """`sub_groups`: of each gang, each in one of the `racks`, which are given by node."""
         self._history = history
+        self._sub_groups = sub_groups
+        self._racks = racks or {}
         self._read = 0
         self._room: Counter[str] = Counter()
         self._ended: set[str] = set()
         self.gangs = {name: Gang(size) for name, size in sizes.items()}
+        self.sub_groups = {
+            (name, number): Gang(size // sub_groups) for name, size in sizes.items() for number in range(sub_groups)
+        }
         self.life = 1  # which scheduler runs
         self.burst = 1  # how many binds it sends at once
         self.binds: list[str] = []  # gangs, in the order of their binds
@@ -89,6 +117,8 @@ class Ledger:
             self.faults.append(f"{pod['metadata']['name']} was lost")
         if node and uid not in gang.nodes:
             self._bind(name, uid, node)
+            if self._sub_groups:
+                self._bind_in_rack(name, index_of(pod) * self._sub_groups // gang.size, uid, node)
         elif node and gang.nodes[uid] != node:
             self.faults.append(f"{pod['metadata']['name']} was on {gang.nodes[uid]} and is on {node}")
         if node and pod["status"]["phase"] == "Succeeded":
@@ -110,6 +140,17 @@ class Ledger:
             if gang.life == self.life:
                 self._check_order(name)
 
+    def _bind_in_rack(self, name: str, number: int, uid: str, node: str) -> None:
+        sub_group = self.sub_groups[name, number]
+        if not sub_group.nodes:
+            sub_group.half_since = time.monotonic()
+        sub_group.nodes[uid] = node
+        racks = sorted({self._racks[one] for one in sub_group.nodes.values()})
+        if len(racks) > 1:
+            self.faults.append(f"sub-group {number} of {name} is in {' and '.join(racks)}")
+        if len(sub_group.nodes) == sub_group.size:
+            sub_group.whole_since = time.monotonic()
+
     def _check_order(self, started: str, under_way: int = 0) -> None:
         """All pods are equal: where there is room for a gang, there is room for one that lacks no more pods. Requests
         that are sent together arrive in any order, so a half gang may lack those that are `under_way`. What this same
@@ -123,9 +164,10 @@ class Ledger:
         return [name for name, gang in self.gangs.items() if gang.is_half]
 
     def longest_half(self) -> float:
+        """Seconds for which a gang, or a sub-group if there are any, had nodes for some of its pods only."""
         now = time.monotonic()
-        times = [(gang.whole_since or now) - gang.half_since for gang in self.gangs.values() if gang.nodes]
-        return max(times, default=0.0)
+        groups = [*self.sub_groups.values()] or [*self.gangs.values()]
+        return max(((one.whole_since or now) - one.half_since for one in groups if one.nodes), default=0.0)
 
     def check(self) -> None:
         """At the end of a round: every gang has started, in time and as a whole."""
@@ -133,7 +175,7 @@ class Ledger:
             if len(gang.nodes) < gang.size:
                 self.faults.append(f"{name} has {len(gang.nodes)} of {gang.size} pods on nodes")
         if self.longest_half() > LIMIT:
-            self.faults.append(f"a gang was half bound for {self.longest_half():.1f} seconds")
+            self.faults.append(f"one was half bound for {self.longest_half():.1f} seconds")
         assert not self.faults, "; ".join(self.faults)
 
 
@@ -148,8 +190,13 @@ class Round:
 
 
 class GangStory:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, shape: Shape = GANGS) -> None:
         self.cluster = cluster
+        self.shape = shape
+        nodes = cluster.hollow_nodes(shape.nodes, cpu=CPUS)
+        self._racks = {node: f"rack-{number // shape.rack}" for number, node in enumerate(nodes)} if shape.rack else {}
+        for rack in sorted(set(self._racks.values())):
+            cluster.hyper_node(rack, [node for node, its_rack in self._racks.items() if its_rack == rack])
         self.queue = cluster.queue("gangs")
         self._jobs = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{cluster.namespace}/jobs"
         self._pods = f"/api/v1/namespaces/{cluster.namespace}/pods"
@@ -175,11 +222,16 @@ class GangStory:
             "nodeSelector": {"pool": self.cluster.name}, "containers": [container], "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 1,
         }  # fmt: skip
+        task: dict[str, Any] = {"name": "w", "replicas": size, "template": {"spec": spec}}
+        if self.shape.sub_groups:
+            task["partitionPolicy"] = {
+                "totalPartitions": self.shape.sub_groups, "partitionSize": size // self.shape.sub_groups,
+                "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+            }  # fmt: skip
         self.cluster.admin.create(self._jobs, {
             "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name},
             "spec": {
-                "schedulerName": self.cluster.name, "queue": self.queue, "minAvailable": size,
-                "tasks": [{"name": "w", "replicas": size, "template": {"spec": spec}}],
+                "schedulerName": self.cluster.name, "queue": self.queue, "minAvailable": size, "tasks": [task],
             },
         })  # fmt: skip
 
@@ -187,13 +239,13 @@ class GangStory:
         began = time.monotonic()
         round_ = Round(victims)
         number = next(self._numbers)
-        sizes = {f"g{number}-{index}": size for index, size in enumerate(SIZES)}
+        sizes = {f"g{number}-{index}": size for index, size in enumerate(self.shape.sizes)}
         history = self.cluster.history()
-        ledger = Ledger(history, sizes)
+        ledger = Ledger(history, sizes, self.shape.sub_groups, self._racks)
         ledger.burst = self._burst
         for name, size in sizes.items():
             self.submit(name, size)
-        for step in itertools.islice(itertools.cycle(STEPS), kills):
+        for step in itertools.islice(itertools.cycle(self.shape.steps), kills):
             if not self._reach_half(ledger, step):
                 break
             self._kill(ledger, round_)
@@ -265,9 +317,8 @@ class GangStory:
 
 
 @contextmanager
-def gang_story(cluster: Cluster) -> Iterator[GangStory]:
-    cluster.hollow_nodes(NODES, cpu=CPUS)
-    yield GangStory(cluster)
+def gang_story(cluster: Cluster, shape: Shape = GANGS) -> Iterator[GangStory]:
+    yield GangStory(cluster, shape)
 
 
 def kill_rounds(
@@ -285,7 +336,7 @@ def kill_rounds(
         played.append(one)
         say(
             f"round {len(played)}: {' and '.join(victims)} killed {one.kills} times, {one.hits} with a half gang; "
-            f"{one.binds} binds, a gang half bound for at most {one.longest_half:.1f} s, {one.seconds:.0f} s"
+            f"{one.binds} binds, one half bound for at most {one.longest_half:.1f} s, {one.seconds:.0f} s"
         )
     return played
 

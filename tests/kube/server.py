@@ -234,6 +234,11 @@ class ApiServer:
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr.strip()}"
         return done.stdout
 
+    def processor_seconds(self) -> float:
+        """What the API server has used so far."""
+        fields = Path(f"/proc/{self._running.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def asked(self) -> set[tuple[str, str, str, str]]:
         """What service accounts have asked for so far and were allowed: account, verb, group, resource."""
         lines = (self.folder / "audit.log").read_text(encoding="utf-8").splitlines()
@@ -391,6 +396,10 @@ class _Program:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, process_group=group
             )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
