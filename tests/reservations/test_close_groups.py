@@ -64,3 +64,20 @@ def test_no_part_of_a_sub_group_starts_on_what_is_held(topology: Document | None
     assert where(play(racks(a=1), held(a=1), parts, until=3)) == {}
     found = play(racks(a=2), held(a=1), parts, until=3)
     assert where(found) == {"g-0": "in-a", "g-1": "in-a"}
+
+
+@pytest.mark.parametrize("room", [1, 2])
+def test_a_sub_group_that_runs_gets_back_what_it_has_lost_in_its_domain(room: int) -> None:
+    """As many are held in b as in a. Its second pod is back in a if that is held there, else it waits."""
+    group, first, second = close_gang(2, minMember=1, subGroupPolicy=[policy("p", 2, 0, HARD)])
+    first["spec"]["nodeName"] = "in-a"
+    here = held(a=1) if room == 2 else []
+    found = play(racks(a=room, b=1), here, held(b=1), group, first, second, until=3)
+    assert where(found) == {"g-0": "in-a", **({"g-1": "in-a"} if room == 2 else {})}
+
+
+def test_a_pod_of_two_policies_does_not_start_on_what_is_held() -> None:
+    group, first, second = close_gang(2, minMember=1, subGroupPolicy=[policy("p", 1, 0), policy("q", 1, 0)])
+    del first["metadata"]["labels"]["unit"]
+    first["spec"]["nodeName"] = "in-a"
+    assert where(play(racks(a=2), held(a=1), group, first, second, until=3)) == {"g-0": "in-a"}

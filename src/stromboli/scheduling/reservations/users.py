@@ -4,8 +4,9 @@ The resources are theirs already, so whether their queue has used up what it des
 queue stops at does not matter. A gang whose members find too little this way is left to the ordered walk, where the
 others get their places, and these theirs.
 
-So is one that has sub-groups. One that must be close together is tried in one domain after the other: where its pods
-are, or else where it has Reservations.
+A gang that must be close together is tried in one domain after the other: where its pods are, or else where it has
+Reservations. One with sub-groups is left to the ordered walk until it runs; then each sub-group gets back what it has
+lost, all of it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stromboli.cluster import Job, Status, Task
-from stromboli.cluster.topology import Domain
-from stromboli.scheduling.gang import by_choices, complete_with_best_effort, is_eligible, placed_rows
+from stromboli.cluster.topology import Domain, SubGroup, sub_groups
+from stromboli.scheduling.gang import (
+    WaitingTasks,
+    by_choices,
+    complete_with_best_effort,
+    home_domain,
+    is_eligible,
+    missing_members,
+    placed_rows,
+)
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.topology import allowed_tiers, home_domains, tree_for
 
@@ -38,16 +47,20 @@ def _candidates(room: ReservedRoom, job: Job) -> list[tuple[int, Task]]:
     promised. None if the rest of the gang needs other nodes."""
     if not room.may_use_any(job) or _missing(job) > room.slots_for_alike(job):
         return []
-    if job.layout is not None and job.layout.policies:
-        return []
-    tasks = job.tasks.values()
-    return room.find([t for t in tasks if t.status is Status.PENDING and not t.gated and not t.nominated])
+    refused, tasks = sub_groups(job).refused, job.tasks.values()
+    return room.find(
+        [t for t in tasks if t.status is Status.PENDING and not t.gated and not t.nominated and t.key not in refused]
+    )
 
 
 def _place(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int, Task]]) -> None:
     missing = _missing(job)
     if missing > len(tasks) or missing > room.slots([task for _, task in tasks]):
         return  # the rest of the gang needs other nodes
+    if job.layout is not None and job.layout.policies:
+        if session.job_ready(job) and placed_rows(job.tasks.values()):
+            _place_by_sub_group(session, room, job, tasks)
+        return
     for domain in _domains(session, room, job, tasks):
         with session.inside(domain):
             if _place_here(session, room, job, tasks):
@@ -71,13 +84,28 @@ def _domains(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[i
             yield tree.domains[index]
 
 
-def _place_here(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int, Task]]) -> bool:
+def _place_by_sub_group(session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int, Task]]) -> None:
+    """A job that runs goes on where its pods are. Where a whole sub-group would be, the ordered walk finds out."""
+    line, choices = WaitingTasks(job, [task for _, task in tasks]), {found[1].key: found for found in tasks}
+    for group in (*line.groups, None):
+        waiting = [choices[task.key] for task in line.of(group)]
+        if waiting and (group is None or placed_rows(group.tasks)):
+            with session.inside(home_domain(session, waiting[0][1])):
+                _place_here(session, room, job, waiting, group)
+
+
+def _place_here(
+    session: Session, room: ReservedRoom, job: Job, tasks: list[tuple[int, Task]], group: SubGroup | None = None
+) -> bool:
+    """`group`: the sub-group that must be whole then, if it is about one."""
     statement = session.statement()
     waiting = by_choices(session, sorted(tasks, key=lambda found: session.task_key(found[1])))
     while waiting:
         placed = room.place_many(statement, waiting) or int(room.place(statement, waiting[0], False))
         waiting = waiting[max(placed, 1) :]
-    if statement.operations and session.job_ready(job) and complete_with_best_effort(session, statement, job):
+    is_whole = group is None or not missing_members(group)
+    is_enough = statement.operations and is_whole and session.job_ready(job)
+    if is_enough and complete_with_best_effort(session, statement, job):
         statement.commit()
         return True
     statement.discard()
