@@ -14,6 +14,7 @@ from controllers.fake_cluster import FakeCluster
 from stromboli.api import HyperNode, Node
 from stromboli.cluster.topology import Members, PatternMatches, Topology, Tree, by_labels
 from stromboli.controllers import ControllerManager
+from stromboli.controllers.changes import Notify
 
 KEYS = ("zone", "rack")
 
@@ -117,6 +118,17 @@ def test_what_is_wrong_is_said_on_the_object(
     cluster.settle()
     assert verdicts(cluster) == expected
     assert message(cluster, said[0]) == said[1]
+
+
+def test_one_that_contradicts_others_has_one_event() -> None:
+    nodes = [node(f"n{number}", cpu=1) for number in range(3)]
+    cluster = FakeCluster(*nodes, hyper_node("a", 1, nodes=["n0", "n1"]), hyper_node("b", 1, nodes=["n1", "gone"]))
+    found = [change for change in cluster.settle() if isinstance(change, Notify)]
+    assert [(one.object.metadata.name, one.reason, one.warning) for one in found] == [("b", "Overlap", True)]
+    assert found[0].message == message(cluster, "b")
+    cluster.restart()
+    cluster.add(node("n3", cpu=1))
+    assert [change for change in cluster.settle() if isinstance(change, Notify)] == []
 
 
 def test_the_status_follows_nodes_and_keeps_conditions_of_others() -> None:

@@ -45,7 +45,7 @@ def test_keys_stand_in_the_order_of_the_contract() -> None:
     ]  # fmt: skip
     assert list(report["podGroups"]["ns1/pg1"]) == [
         "phase", "running", "pending", "conditions", "migrationState",
-        "submitted", "admitted", "started", "ended", "waited", "pods",
+        "submitted", "admitted", "started", "ended", "waited", "pods", "domain",
     ]  # fmt: skip
     assert list(report["queues"]["q1"]) == ["state", "allocated", "deserved", "reservation", "conditions"]
     assert list(report["namespaces"]["q1/ns1"]) == ["allocated", "weight"]

@@ -35,6 +35,9 @@ def test_nothing_starts_before_the_group_exists() -> None:
 def test_nothing_starts_before_min_count_pods_exist() -> None:
     story = situation(*nodes(1, 4), workload_group("g", 3), *members("g", 2), member("g-2", "g", at=5), until=8)
     assert bound(story.run()) == {"g-0": 5.0, "g-1": 5.0, "g-2": 5.0}
+    assert why(story.at(2), "g-0") == (
+        "NotEnoughPods", "The gang has too few pods: 3 required, 2 created. Create the others or lower minCount.",
+    )  # fmt: skip
 
 
 def test_at_least_min_count_or_none() -> None:

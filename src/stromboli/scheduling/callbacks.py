@@ -78,6 +78,7 @@ class Refusal:
     closed: int = 0  # what nodes that take no pods now would add to `total`
     factor: str = ""  # `total` is what the cluster has, times this
     creator: str = ""  # the object for which controllers create the pods that are missing
+    minimum: str = "minMember"  # the field of the group that says how many pods it needs
 
 
 KeyOfTask = Callable[[Task], Hashable]

@@ -165,7 +165,7 @@ def simulate(
         progress.show(lambda: simulated(engine))
         engine.run()
         progress.show(lambda: "writing the report")
-        report = {} if output == "events" and page is None else build_report(engine)
+        report = {} if output == "events" and page is None else build_report(engine, configuration.topology_keys)
         if page is not None:
             _write_page(engine, report, files, page)
     if output == "json":

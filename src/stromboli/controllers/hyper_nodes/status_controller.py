@@ -7,7 +7,8 @@ out here:
                          False   Invalid, NoNodes, or how it contradicts others (`cluster.topology.hyper_nodes`)
 
 The scheduler decides about each by the same code, from the same objects. A change of one may alter all, so all are
-compared, in each pass after a node, its labels or a HyperNode has changed.
+compared, in each pass after a node, its labels or a HyperNode has changed. One that contradicts others, or is invalid,
+has an event as well; in a simulation that is a warning.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from stromboli.api.kinds.topology import HyperNodeStatus
 from stromboli.api.timestamps import format_timestamp
 from stromboli.api.validation.acceptance import ACCEPTED
 from stromboli.cluster.topology import Problem, Topology
-from stromboli.controllers.changes import Change, Objects, Update
+from stromboli.controllers.changes import Change, Notify, Objects, Update
 
 NO_NODES: Final = "NoNodes"
 _USED: Final = Problem("Used", "Groups that must be close together are placed by it.", left_out=False)
@@ -69,8 +70,17 @@ class HyperNodeController:
             status = self._status(hyper_node, now)
             if status != hyper_node.status:
                 changes.append(Update(replace(hyper_node, status=status)))
+                changes += self._warnings(hyper_node, status)
         self._is_due = bool(changes)  # they may fail
         return changes
+
+    def _warnings(self, before: HyperNode, status: HyperNodeStatus) -> list[Change]:
+        problem = self._topology.problems.get(before.metadata.name)
+        if problem is None or not problem.left_out:
+            return []
+        (known,) = [one.message for one in before.status.conditions if one.type == ACCEPTED] or [""]
+        (now,) = [one for one in status.conditions if one.type == ACCEPTED]
+        return [] if now.message == known else [Notify(before, now.reason, now.message, warning=True)]
 
     def _status(self, hyper_node: HyperNode, now: float) -> HyperNodeStatus:
         name = hyper_node.metadata.name

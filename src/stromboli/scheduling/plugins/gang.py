@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from stromboli.api.upstream import UpstreamGroup
 from stromboli.cluster import Job, Task
 from stromboli.cluster.topology import SubGroupPolicy, sub_groups
 from stromboli.scheduling.callbacks import Refusal, Verdict, Vote
@@ -54,7 +55,10 @@ class Gang(Plugin):
 def _missing_pods(job: Job) -> Refusal | None:
     """Too few pods exist for the gang to start, so there is no need to look for nodes."""
     if job.valid_count < job.min_available:
-        return Refusal(Code.NOT_ENOUGH_PODS, need=job.min_available, have=job.valid_count, creator=_creator(job))
+        return Refusal(
+            Code.NOT_ENOUGH_PODS, need=job.min_available, have=job.valid_count, creator=_creator(job),
+            minimum="minCount" if isinstance(job.object, UpstreamGroup) else "minMember",
+        )  # fmt: skip
     if job.roles_matter:
         minimums = job.role_minimums
         for role in sorted(minimums) if len(minimums) > 1 else minimums:

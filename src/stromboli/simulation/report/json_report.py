@@ -38,14 +38,15 @@ Section = dict[str, Any]
 _FINAL_PHASES = ("Completed", "Failed", "Terminated", "Aborted")
 
 
-def build_report(engine: Engine) -> Section:
+def build_report(engine: Engine, topology_keys: Sequence[str] = ()) -> Section:
+    """`topology_keys`: labels of nodes that make domains, by the scheduler's configuration."""
     engine.cluster.snapshot()  # undoes tentative changes of the last cycle
     orphaned = list(orphans(engine.cluster, wall_clock(microseconds(engine.end))))  # no cycle considers them
     return {
         "end": engine.end,
         "events": msgspec.to_builtins(engine.journal.events),
         "pods": _pods(engine, {one.task: one for one in orphaned if isinstance(one, PatchPod)}),
-        "podGroups": _groups(engine, {one.job: one for one in orphaned if isinstance(one, PatchGroup)}),
+        "podGroups": _groups(engine, {one.job: one for one in orphaned if isinstance(one, PatchGroup)}, topology_keys),
         "jobs": _jobs(engine),
         "queues": _queues(engine),
         "namespaces": _namespaces(engine),
@@ -105,7 +106,7 @@ def _unscheduled_reason(engine: Engine, pod_key: str, record: PodRecord) -> tupl
     return "", ""
 
 
-def _groups(engine: Engine, orphaned: Mapping[JobKey, PatchGroup]) -> Section:
+def _groups(engine: Engine, orphaned: Mapping[JobKey, PatchGroup], topology_keys: Sequence[str]) -> Section:
     counted: dict[str, dict[str, int]] = defaultdict(lambda: {"Running": 0, "Pending": 0})
     for pod in engine.world.store.list(Pod):
         record = engine.journal.pods[key(pod)]
@@ -126,8 +127,20 @@ def _groups(engine: Engine, orphaned: Mapping[JobKey, PatchGroup]) -> Section:
             "migrationState": None if migration is None else migration.phase,
             **_times(engine, engine.journal.groups.groups[key(group)], _group_end(members[key(group)])),
             "pods": _phases(members[key(group)]),
+            "domain": _domain(engine.cluster, group, members[key(group)], topology_keys),
         }
     return groups
+
+
+def _domain(
+    cluster: Cluster, group: PodGroup, members: Iterable[PodRecord], topology_keys: Sequence[str]
+) -> str | None:
+    """The lowest domain that has all its running pods; None if there is none."""
+    label = group.topology_key if isinstance(group, UpstreamGroup) else ""
+    tree = cluster.topology.by_label(label) if label else cluster.topology.tree(topology_keys)
+    nodes = cluster.ledger.table.by_name
+    found = tree.around(nodes[one.node].row for one in members if one.phase == "Running" and one.node in nodes)
+    return None if found is None else found.name
 
 
 def _conditions(group: PodGroup, orphan: PatchGroup | None, end: float) -> Sequence[Condition]:
