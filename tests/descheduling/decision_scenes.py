@@ -341,6 +341,7 @@ WHO = scene(
 def check_who(found: Scene) -> None:
     outcome = found.outcome
     assert [name for _, _, name, _ in outcome.events("MigrationSucceeded")] == ["y-0"]
+    assert [name for _, _, name, _ in outcome.events("MigrationStarted")] == ["y-0"]
     assert [name for _, _, name, _ in outcome.events("MigrationPlanned")] == ["y-0"]
     assert len(outcome.running_on("a")) == 13
     assert [outcome.running_on(name) for name in "cdef"] == [["old-0"], ["new-0"], ["whole-w-0"], ["batch-w-0"]]

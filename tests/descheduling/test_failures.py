@@ -92,6 +92,7 @@ def test_the_replacement_never_comes() -> None:
     # The set is scaled to 0 while its pod terminates: nobody will use the place, so it is given up.
     gone = patch(6.5, "ReplicaSet", "y", {"spec": {"replicas": 0}})
     outcome = basic(gone, coolDownTime=10000)
+    assert len(outcome.times("MigrationStarted")) == 1
     assert outcome.times("Evicted") == [6.0]
     assert outcome.reasons("MigrationFailed") == ["NoSuccessor"]
     assert outcome.times("MigrationFailed") == [7.0]
@@ -188,4 +189,16 @@ def test_a_gang_that_lost_a_pod_meanwhile() -> None:
     assert outcome.times("ReservationAvailable")
     assert outcome.reasons("MigrationFailed") == ["GangAtMinimum"]
     assert "Migrated" not in outcome.reasons("Evicted")
+    assert outcome.held == []
+
+
+def test_a_node_set_aside_for_a_job_is_given_back_when_the_plan_fails() -> None:
+    # x-0 was to move from a to b at 6. b is cordoned before.
+    outcome = scene(
+        node("a", gpu=4), node("b", gpu=4), replicas("x", "a", 3, gpu=1), replicas("y", "b", 3, gpu=1),
+        pod("big", gpu=2, at=1), patch(5.5, "Node", "b", {"spec": {"unschedulable": True}}),
+        policy=policy(defragment("gpu", forPending=True)), until=8,
+    ).outcome  # fmt: skip
+    assert outcome.reasons("MigrationFailed") == ["TargetLost"]
+    assert {e["message"] for e in outcome.report["events"] if e["type"] == "Unreserved"} == {"Its plan failed."}
     assert outcome.held == []

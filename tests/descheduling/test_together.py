@@ -41,7 +41,7 @@ def test_no_ping_pong_over_200_cycles() -> None:
         gaps = [later - earlier for earlier, later in pairwise(times)]
         assert all(gap >= 100 for gap in gaps), f"{workload} moved at {times}"
     assert outcome.moves["failed"] == 0
-    assert outcome.moves["succeeded"] > 0
+    assert 0 < outcome.moves["succeeded"] <= sum(map(len, starts.values()))
 
 
 # -- 67: locked nodes -----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from live.fake_api import FakeApi, Fate
 from stromboli.api import KObject, ObjectMeta, PersistentVolume, PersistentVolumeClaim, names
 from stromboli.cluster import BindFailed, EvictFailed, TaskKey
+from stromboli.containment import Strictness
 from stromboli.kube.client import Failure, TokenBucket
 from stromboli.kube.runtime import ErrorReporter
 from stromboli.kube.scheduler.volume_writer import VolumeWriter, request_of
@@ -117,6 +118,22 @@ def test_nothing_is_written_after_the_fence_ended() -> None:
         harness.fence.is_leader = False
         await harness.write(CLAIM_VOLUME)
         assert harness.api.count("patch") == 0
+        assert harness.failures == [(BindFailed(POD), "p-1")]
+
+    asyncio.run(story())
+
+
+def test_an_error_of_ours_while_it_is_written_is_a_failed_bind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the pod would wait for the write for ever."""
+    monkeypatch.setattr(Strictness, "is_strict", False)
+
+    def broken(verb: str, key: str) -> Fate:
+        raise ValueError("boom")
+
+    async def story() -> None:
+        harness = Harness()
+        harness.api.fate = broken
+        await harness.write(SELECT)
         assert harness.failures == [(BindFailed(POD), "p-1")]
 
     asyncio.run(story())

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from builders import established, group, node, pod, priority_class, queue, quota
+from builders import cluster, established, group, node, pod, priority_class, queue, quota
 from evictions.crowded_clusters import CONFIGURATIONS
 from properties.random_clusters import World
 from stromboli.api import KObject, Pod, PodGroup, key
@@ -19,7 +19,7 @@ from stromboli.cluster import Job, Ledger, Queue, queue_index
 from stromboli.scheduling.attempt import FailedAttempts
 from stromboli.scheduling.attempt.small_jobs import SmallJobs
 from stromboli.scheduling.cycle import Scheduler
-from stromboli.scheduling.decisions import Decision
+from stromboli.scheduling.decisions import Bind, Decision
 from stromboli.scheduling.plugins.proportion import Proportion
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
@@ -157,3 +157,15 @@ def test_short_cuts_decide_alike(configuration: str, monkeypatch: pytest.MonkeyP
     if "enqueue" not in text:
         del taken["admitted"]
     assert min(taken.values()) > SEEDS, f"short cuts were not taken, so nothing was compared: {taken}"
+
+
+@pytest.mark.parametrize("role", ["worker", "master"])
+def test_a_job_of_one_pod_waits_if_it_needs_a_pod_of_another_role(role: str) -> None:
+    """Its group needs a worker."""
+    known = cluster(
+        node("n", cpu=4), queue("q"), group("j", queue="q", min_member=1, roles={"worker": 1}),
+        pod("p", cpu=1, group="j", role=role),
+    )  # fmt: skip
+    registry = Registry(installed_plugins=(), installed_actions=())
+    cycle = Scheduler(registry.load(next(iter(CONFIGURATIONS.values()))), registry).run(known, 1.0)
+    assert [type(one) for one in cycle.decisions].count(Bind) == (role == "worker")

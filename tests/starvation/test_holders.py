@@ -324,3 +324,31 @@ def test_a_limit_is_warned_of_once_and_stands_in_the_conditions_as_long_as_it_ma
         told[time] = [condition["reason"] for condition in conditions if condition["type"] == "Starving"]
     limit = "ReservationLimitExceeded"
     assert told == {2: [], 5: [limit], 8: ["Reserved"], 11: [limit]}
+
+
+# -- where a pod goes -----------------------------------------------------------------------------------------------
+
+
+def test_a_pod_goes_where_room_was_set_aside_for_it_although_another_node_is_empty_as_well() -> None:
+    # n2 has one CPU idle when big starves, so it is set aside. Both nodes are empty at 8.
+    story = scene(
+        node("n1", 3), node("n2", 3), pod("old-1", 3, on="n1", run=8), pod("old-2", 2, on="n2", run=8),
+        pod("big", 3, at=1), reserve={"starvingJobTimeThreshold": 2}, until=12,
+    )  # fmt: skip
+    assert story.at(6).reserved == {"n2": ["big"]}
+    assert story.run().nodes["big"] == "n2"
+
+
+@pytest.mark.parametrize(("pods", "reserved"), [(1, {}), (2, {"n1": ["g"]})])
+def test_nodes_are_set_aside_for_a_gang_only_with_slots_for_its_pods_without_requests(
+    pods: int, reserved: dict[str, list[str]]
+) -> None:
+    # g-0 takes one slot of n1, and g-1, which requests nothing, another one. On n2 a static pod is one more than there
+    # are slots by now: that takes nothing away on n1.
+    static = pod("static", 0.5, on="n2")
+    static["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "static"
+    story = scene(
+        node("n1", 3, pods=pods), pod("old", 3, on="n1", run=30), node("n2", 1, pods=0), static,
+        gang("g", 3, 0, at=1), reserve={"starvingJobTimeThreshold": 2}, until=6,
+    )  # fmt: skip
+    assert story.run().reserved == reserved

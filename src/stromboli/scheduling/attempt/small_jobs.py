@@ -73,6 +73,6 @@ class SmallJobs:
 
 
 def _is_small(job: Job, task: Task) -> bool:
-    if job.min_available > 1 or job.role_minimums or job.stands_for or job.layout is not None:
+    if job.min_available > 1 or job.stands_for or job.layout is not None:
         return False
     return task.status is _PENDING and not (task.gated or task.nominated or task.shape.best_effort)

@@ -91,7 +91,7 @@ class _Attempt:
         return self._together or (1 if self.ready else missing_tasks(self._job))
 
     def take_kept_places(self) -> bool:
-        """Whether tasks at the front took places that are kept for them."""
+        """Whether places are kept for tasks at the front. They took them, or the first one has to find another."""
         tasks, first = self._tasks, self._tasks[0]
         if first.key not in self._kept:
             return False
@@ -101,7 +101,7 @@ class _Attempt:
         if placed < len(front):
             still = self._session.with_kept_places(tasks)
             self._kept = frozenset([task.key for _, task in still if placed or task is not first])
-        return placed > 0
+        return True
 
     def drop_if_alike_failed(self) -> bool:
         if self._failed and self._kind(self._tasks[0]) in self._failed:
@@ -111,7 +111,7 @@ class _Attempt:
 
     def promise_rooms(self) -> bool:
         """A promise makes no job ready, so as many as wait for leaving pods can be promised their rooms."""
-        if not self._tasks[0].nominated or self._job.counts[_CONDITIONAL]:
+        if self._job.counts[_CONDITIONAL]:
             return False
         promised = promise_rooms(self._session, self._statement, self._tasks, unless_idle=True)
         self._drop(promised)

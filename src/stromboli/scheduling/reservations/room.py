@@ -105,8 +105,8 @@ class ReservedRoom:
         return pods
 
     def slots(self, tasks: Sequence[Task]) -> int:
-        """How many of these tasks of a job could use Reservations at most."""
-        if tasks and tasks[0].job is not None and self._matches.of_job(tasks[0].job) is not None:
+        """How many of these tasks of a job, at least one, could use Reservations at most."""
+        if tasks[0].job is not None and self._matches.of_job(tasks[0].job) is not None:
             return self._slots_for(tasks[0])
         kinds = {(id(self._matches.of(task)), task.shape.id): task for task in tasks}
         return sum(self._slots_for(task) for task in kinds.values())

@@ -194,7 +194,7 @@ class Line:
             # It needs more than before. What it holds is of no use by itself, and keeps others out.
             release(session, job, "the job needs more than can be reserved")
             self._look_again()
-        others = [holder for holder in self._holders.values() if holder is not job]
+        others = list(self._holders.values())
         attempt = self._tried_without_holders(job, others)
         if not attempt.complete:
             return self._what_is_in_the_way(job, others, attempt)

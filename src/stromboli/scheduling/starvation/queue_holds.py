@@ -60,8 +60,7 @@ class QueueHolds:
         self._read()
         if job.counts[Status.RESERVED]:
             mine = rank(self._session, job)
-            first = [h for h in self._holders if h[0] is not job and rank(self._session, h[0]) < mine]
-            return _by_queue(first)
+            return _by_queue([h for h in self._holders if rank(self._session, h[0]) < mine])
         if is_half_gang(job):
             holders = [h for h in self._holders if h[0].priority >= job.priority]
             return _by_queue([h for h in holders if not waits_for(self._session, h[0], job)])
