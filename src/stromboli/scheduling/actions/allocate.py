@@ -14,11 +14,13 @@ from collections import deque
 from typing import ClassVar
 
 from stromboli.cluster import Job, Status, Task
+from stromboli.cluster.topology import sub_groups
 from stromboli.scheduling.attempt import (
     ALLOCATE,
     LEND,
     Attempts,
     Outcome,
+    requesting,
     start_instead,
 )
 from stromboli.scheduling.backfill import Lending, could_borrow, ends_some_day, note_conditional, take_back
@@ -60,7 +62,7 @@ class Allocate(Action):
         place_successors(session)
         stand_ins = [job for job in waiting_stand_ins(session) if not is_successor(session, job)]
         candidates = [*worth_trying(session, session.waiting), *stand_ins]
-        jobs = [job for job in candidates if is_eligible(session, job) and _has_tasks_to_place(job)]
+        jobs = [job for job in candidates if is_eligible(session, job) and _has_tasks_to_place(session, job)]
         refused = _ordered_pass(session, attempts, jobs)
         if refused:
             _lend(session, attempts, refused)
@@ -126,7 +128,7 @@ def _ordered_pass(session: Session, attempts: Attempts, jobs: list[Job]) -> list
 def _lend(session: Session, attempts: Attempts, jobs: list[Job]) -> None:
     attempts.begin(LEND)
     # What is lent must be possible to take back, pod by pod.
-    walk = Walk(session, [j for j in jobs if _has_tasks_to_place(j) and not j.goes_whole and not j.stands_for])
+    walk = Walk(session, [j for j in jobs if _has_tasks_to_place(session, j) and not j.goes_whole and not j.stands_for])
     while (job := walk.next()) is not None:
         outcome = attempts.take_turn(job)
         if outcome is Outcome.MORE:
@@ -184,7 +186,9 @@ def _admit_all(session: Session) -> None:
             session.ledger.set_phase(job, "Inqueue")
 
 
-def _has_tasks_to_place(job: Job) -> bool:
+def _has_tasks_to_place(session: Session, job: Job) -> bool:
+    if sub_groups(job).refused:
+        return bool(requesting(session, job))
     if job.counts[_PENDING] > job.gated + job.pending_best_effort:
         return True
     return any(_is_to_place(task) for task in job.tasks.values())
