@@ -35,15 +35,18 @@ def test_malformed_requests_are_no_error_of_ours(name: str, with_token: bool, ca
     assert len(caplog.records) < 20
 
 
-def test_a_closed_connection_is_freed_at_once() -> None:
-    """Without the collector, which our processes run rarely: also after requests that could not be read."""
+@pytest.mark.parametrize("name", NAMES)
+def test_a_closed_connection_is_freed_at_once(name: str) -> None:
+    """Without the collector, which our processes run rarely: also after requests that could not be read or answered."""
 
     async def story() -> None:
-        async with listening("api-server") as listener:
+        async with listening(name) as listener:
+            unreadable = (b"", b"GET / HT", b"GET / HTTP/1.1\r\nX : y\r\n\r\n")
+            unknown = (listener.request(method="DELETE"), listener.request(path="/api/none"))
             gc.collect()
             gc.disable()
             try:
-                for data in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nX : y\r\n\r\n", listener.request()):
+                for data in (*unreadable, *unknown, listener.request()):
                     await touch(listener, data)
                 async with asyncio.timeout(30):
                     while any(isinstance(one, Connection) for one in gc.get_objects()):

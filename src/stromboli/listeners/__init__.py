@@ -13,6 +13,7 @@ serve. They do not differ in these rules, so the rules are here, once.
 from .access import HEALTH_PATHS, Access, read_token
 from .gate import Connection, Gate, connection_of, listen_problem
 from .limits import API_LIMITS, PAGE_LIMITS, PROBE_LIMITS, Limits
+from .memory import forget_frames
 from .refusal_log import LibraryLog, RefusalLog
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Limits",
     "RefusalLog",
     "connection_of",
+    "forget_frames",
     "listen_problem",
     "read_token",
 ]

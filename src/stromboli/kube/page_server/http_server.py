@@ -29,6 +29,7 @@ from stromboli.listeners import (
     Limits,
     RefusalLog,
     connection_of,
+    forget_frames,
     listen_problem,
 )
 from stromboli.page import ASSETS, asset
@@ -166,6 +167,7 @@ class PageHttpServer:
                 response = await handler(request)
         except web.HTTPException as error:
             response = _says(HTTPStatus(error.status), error.reason)
+            forget_frames(error)  # the request keeps the error that says that there is no such path
         except TimeoutError:  # the browser sends or reads nothing any more
             connection.close()
             raise asyncio.CancelledError from None
