@@ -334,6 +334,24 @@ class TestCommands:
 
         play(story)
 
+    def test_one_that_was_deleted_without_an_answer_is_obeyed_once(self) -> None:
+        async def story(scene: Scene) -> None:
+            scene.submit()
+            await scene.until(lambda: scene.state("j"))
+
+            async def lost(request: Any) -> Any:
+                scene.server.remove(scene.get("commands", "order"))
+                return status(500, "InternalError")
+
+            scene.server.instead("DELETE", COMMANDS, lost)
+            scene.order("RestartJob", "j")
+            await scene.until(lambda: scene.get("jobs", "j")["status"].get("retryCount"))
+            scene.order("AbortJob", "j", name="later")
+            await scene.until(lambda: scene.state("j")["phase"] == "Aborted")
+            assert scene.get("jobs", "j")["status"]["retryCount"] == 1
+
+        play(story)
+
     def test_one_whose_consequence_could_not_be_written_is_obeyed_again(self) -> None:
         async def story(scene: Scene) -> None:
             scene.submit()

@@ -4,19 +4,23 @@ A Command is claimed by deleting it on the server: only the replica whose deleti
 is only in memory, until its changes are written. If the process ends in between, the command is lost and its author can
 create it again; it is never executed twice.
 
+If the answer to a deletion is lost, nobody knows whether the server acted. Only the leader deletes Commands, so one
+that is gone after that was deleted by us, and is claimed.
+
 Of several commands for one target, the next is claimed when the last is executed. So at most one of them can be lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from http import HTTPStatus
 from typing import Final, TypeVar, cast
 
 from stromboli.api import ApiError, Command, Job, KObject, Queue, key, validate
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.controllers import Objects
 from stromboli.controllers.commands import next_commands
-from stromboli.kube.client import COMMANDS, Client, Failure, is_conflict, is_not_found
+from stromboli.kube.client import COMMANDS, NO_RESPONSE, UNREACHABLE, Client, Failure, is_conflict, is_not_found
 from stromboli.kube.runtime import REQUEST_TIMEOUT, EventRecorder, Fence, Log, in_time
 
 _log = Log("controllers")
@@ -35,6 +39,7 @@ class CommandQueue:
         self._fence = fence
         self._recorder = recorder
         self._claimed: dict[str, Command] = {}  # by key; deleted on the server and still to be executed
+        self._unclear: dict[str, Command] = {}  # by uid; we tried to claim them, and have no answer
         self._deleted: dict[str, str] = {}  # uid and key of commands that are deleted but still in the cache
 
     def __bool__(self) -> bool:
@@ -51,11 +56,13 @@ class CommandQueue:
     def clear(self) -> None:
         """Drop what we claimed before another replica was the leader: it may be outdated."""
         self._claimed.clear()
+        self._unclear.clear()
 
     async def claim(self, objects: Objects, foreign: Collection[str], now: float) -> bool:
         """Claim the commands to execute next; False if a write failed. `foreign` are keys of other schedulers' Jobs."""
         for uid in [uid for uid, name in self._deleted.items() if objects.get(Command, name) is None]:
             del self._deleted[uid]
+        self._claim_gone(objects)
         waiting: dict[str, Command] = {}
         complete = True
         for command in objects.list(Command):
@@ -73,6 +80,14 @@ class CommandQueue:
                     complete = await self._delete(command, claim=True) and complete
         return complete
 
+    def _claim_gone(self, objects: Objects) -> None:
+        """Claim what is gone although no answer said so."""
+        for uid, command in list(self._unclear.items()):
+            present = objects.get(Command, key(command))
+            if present is None or present.metadata.uid != uid:
+                del self._unclear[uid]
+                self._claimed[key(command)] = command
+
     async def _refuse(self, command: Command, why: str) -> bool:
         self._recorder.record(Command, key(command), command.metadata.uid, "CommandRefused", why, warning=True)
         return await self._delete(command)
@@ -86,10 +101,13 @@ class CommandQueue:
         except Failure as failure:
             if not is_not_found(failure) and not is_conflict(failure):
                 _log.warning("cannot claim a command", object=key(command), failure=failure.message)
+                if claim and _may_have_acted(failure):
+                    self._unclear[command.metadata.uid] = command
                 return False
-        else:
-            if claim:
-                self._claimed[key(command)] = command
+            claim = command.metadata.uid in self._unclear  # gone by our own deletion
+        self._unclear.pop(command.metadata.uid, None)
+        if claim:
+            self._claimed[key(command)] = command
         self._deleted[command.metadata.uid] = key(command)
         return True
 
@@ -110,6 +128,13 @@ class _WithCommands:
         if kind is Command:
             return cast(Iterable[T], [self._commands[name] for name in sorted(self._commands)])
         return self._objects.list(kind)
+
+
+def _may_have_acted(failure: Failure) -> bool:
+    """Whether the server may have done what was asked for."""
+    if failure.status == NO_RESPONSE:
+        return failure.reason != UNREACHABLE
+    return failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _target(command: Command, objects: Objects) -> Job | Queue | None:
