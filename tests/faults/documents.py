@@ -13,6 +13,9 @@ QUEUES: Final = "/apis/scheduling.volcano.sh/v1beta1/queues"
 GROUPS: Final = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{NAMESPACE}/podgroups"
 RESERVATIONS: Final = "/apis/scheduling.volcano.sh/v1alpha1/reservations"
 REPLICA_SETS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets"
+CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
+VOLUMES: Final = "/api/v1/persistentvolumes"
+CLAIMS: Final = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 BUDGETS: Final = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 
 Document = dict[str, Any]
@@ -75,11 +78,41 @@ def job(
 
 
 def pod(
-    name: str, cpu: float, *, run: float | None, priority: str = "", labels: dict[str, str] | None = None
-) -> Document:
+    name: str, cpu: float, *, run: float | None, priority: str = "", labels: dict[str, str] | None = None,
+    claim: str = "",
+) -> Document:  # fmt: skip
     annotations = {} if run is None else {"sim.stromboli.io/run": f"{run:.1f}s"}
     metadata = {"name": name, "namespace": NAMESPACE, "annotations": annotations, "labels": labels or {}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(cpu, priority)}
+    spec = pod_spec(cpu, priority)
+    if claim:
+        spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def storage_class(name: str, provisioner: str) -> Document:
+    return {
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": provisioner,
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "metadata": {"name": name, "annotations": {"sim.stromboli.io/provision": "1s"}},
+    }  # fmt: skip
+
+
+def volume(name: str, node: str) -> Document:
+    """A disk of a node."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    spec = {
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}, "storageClassName": "local",
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}, "local": {"path": "/disk"},
+    }  # fmt: skip
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
+
+def claim(name: str, storage: str) -> Document:
+    spec = {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": storage, "resources": {"requests": {"storage": "5Gi"}},
+    }  # fmt: skip
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
 def service(name: str, replicas: int, cpu: float, priority: str = "") -> Document:

@@ -38,7 +38,8 @@ class Meetings:
     def met(self, when: str, who: str, what: str, request: Request) -> None:
         """`when`: before or after it is done."""
         for one in self._armed:
-            if one["when"] == when and fnmatchcase(what, one["what"]) and not who.startswith("kubelets"):
+            by = one.get("who", "[!k]*")  # not the kubelets
+            if one["when"] == when and fnmatchcase(what, one["what"]) and fnmatchcase(who, by):
                 one["skip"] -= 1
                 if one["skip"] < 0:
                     self._armed.remove(one)

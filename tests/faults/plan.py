@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from .simulated.rules import FAULTS
 
-BEGIN: Final = 8.0  # seconds: by then there is a leader
-CALM: Final = 65.0  # no fault after this
-END: Final = CALM + 62.0
+BEGIN: Final = 4.0  # seconds: by then there is a leader
+CALMS: Final = (32.0, 42.0, 60.0)  # one of these is when the last fault ends
+LONGEST: Final = max(CALMS)
+REPLICAS: Final = tuple(f"{kind}-{letter}" for kind in ("scheduler", "controllers", "descheduler") for letter in "ab")
 
-_PROCESSES: Final = ("scheduler-a", "scheduler-b", "controllers-a", "controllers-b", "descheduler-a", "descheduler-b")
 _WHO: Final = ("scheduler-*", "scheduler-*", "scheduler-*", "controllers-*", "controllers-*", "descheduler-*",
                "kubelets", "*")  # fmt: skip
 _REQUESTS: Final = ("POST pods/binding", "POST pods/binding", "POST pods/eviction", "POST pods", "PATCH podgroups*",
@@ -44,6 +44,15 @@ class Plan:
     seed: int
     nodes: dict[str, int]
     steps: list[Step]
+    calm: float = LONGEST
+    """No fault after this."""
+    period: float = 1.0
+    """Seconds between cycles of the scheduler."""
+    replicas: tuple[str, ...] = REPLICAS
+
+    @property
+    def has_volumes(self) -> bool:
+        return any(step.do == "storage" for step in self.steps)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -51,32 +60,59 @@ class Plan:
     @staticmethod
     def from_json(text: str) -> Plan:
         read = json.loads(text)
-        return Plan(read["seed"], read["nodes"], [Step(**step) for step in read["steps"]])
+        return Plan(**{**read, "steps": [Step(**step) for step in read["steps"]], "replicas": tuple(read["replicas"])})
 
 
 def draw(seed: int) -> Plan:
     dice = Random(seed)
-    nodes = {f"n{number}": dice.choice((4, 4, 6, 8)) for number in range(dice.randint(2, 4))}
+    moves = dice.random() < 0.12
+    sizes = (4,) if moves else (4, 4, 6, 8)
+    nodes = {f"n{number}": dice.choice(sizes) for number in range(2 if moves else dice.randint(2, 4))}
     steps = [Step(0.0, "settings", {"guarantee": dice.random() < 0.3, "weight": dice.randint(1, 3)})]
-    steps += _work(dice, nodes)
-    steps += _faults(dice)
-    steps += _traps(dice, steps)
-    steps += _meetings(dice)
-    return Plan(seed, nodes, sorted((step for step in steps if step.at < CALM), key=lambda step: step.at))
+    calm, period = LONGEST if moves else dice.choice(CALMS), dice.choice((1.0, 2.0, 3.0))
+    replicas = REPLICAS[: dice.choice((6,) if moves else (4, 4, 5, 6))]  # many worlds can do without deschedulers
+    steps += _room_to_make(dice) if moves else _work(dice, nodes, calm)
+    steps += _faults(dice, calm, replicas)
+    steps += _traps(dice, steps, calm, replicas)
+    steps += _meetings(dice, calm, has_users=any(step.arguments.get("app") for step in steps))
+    steps = sorted((step for step in steps if step.at < calm), key=lambda step: step.at)
+    return Plan(seed, nodes, steps, calm, period, replicas)
 
 
 # -- what users do --------------------------------------------------------------------------------------------------
 
 
-def _when(dice: Random) -> float:
-    return round(dice.uniform(BEGIN, CALM - 3), 2)
+def _when(dice: Random, calm: float) -> float:
+    return round(dice.uniform(BEGIN, calm - 3), 2)
 
 
-def _work(dice: Random, nodes: dict[str, int]) -> list[Step]:
+def _room_to_make(dice: Random) -> list[Step]:
+    """Small pods on each of two nodes, and one that needs a whole node: the descheduler has something to do."""
+    steps = [Step(BEGIN, "service", {
+        "name": "web", "replicas": 2, "cpu": dice.choice((1, 2)), "budget": dice.choice((0, 0, 1)), "priority": "",
+    })]  # fmt: skip
+    at = round(dice.uniform(BEGIN + 3, 18), 2)
+    steps.append(Step(at, "pod", {"name": "big", "cpu": dice.choice((3, 4)), "app": "", "run": None, "priority": ""}))
+    if dice.random() < 0.5:
+        steps.append(Step(round(dice.uniform(at, 50), 2), "pod", {
+            "name": "rival", "cpu": dice.choice((1, 2)), "app": "", "run": 5.0, "priority": dice.choice(("", "high")),
+        }))  # fmt: skip
+    if dice.random() < 0.3:
+        steps.append(Step(round(dice.uniform(at, 50), 2), "delete-pod", {
+            "name": dice.choice(("web", "big")), "pick": dice.random(),
+        }))  # fmt: skip
+    if dice.random() < 0.3:
+        steps.append(Step(round(dice.uniform(at, 50), 2), "scale-service", {
+            "name": "web", "replicas": dice.randint(1, 3),
+        }))  # fmt: skip
+    return steps
+
+
+def _work(dice: Random, nodes: dict[str, int], calm: float) -> list[Step]:
     steps: list[Step] = []
     cpu = (0.5, 1, 1, 2, 3)
     for number in range(dice.randint(2, 5)):
-        at, name = round(dice.uniform(BEGIN - 2, CALM - 12), 2), f"job{number}"
+        at, name = round(dice.uniform(BEGIN - 2, calm - 12), 2), f"job{number}"
         replicas = dice.randint(1, 5)
         steps.append(Step(at, "job", {
             "name": name, "queue": dice.choice(("q-a", "q-a", "q-b", "default")), "replicas": replicas,
@@ -92,7 +128,7 @@ def _work(dice: Random, nodes: dict[str, int]) -> list[Step]:
             if act == "suspend-job":
                 steps.append(Step(round(later + dice.uniform(0.1, 10), 2), "resume-job", {"name": name}))
     if dice.random() < 0.6:
-        at = _when(dice)
+        at = _when(dice, calm)
         steps.append(Step(at, "service", {
             "name": "web", "replicas": dice.randint(1, 4), "cpu": dice.choice((0.5, 1, 2)),
             "budget": dice.randint(0, 2), "priority": dice.choice(("", "low")),
@@ -101,7 +137,7 @@ def _work(dice: Random, nodes: dict[str, int]) -> list[Step]:
             "name": "web", "replicas": dice.randint(0, 5),
         }))  # fmt: skip
     for number in range(dice.choice((0, 0, 1, 1, 2))):
-        at = _when(dice)
+        at = _when(dice, calm)
         steps.append(Step(at, "reservation", {
             "name": f"hold{number}", "cpu": dice.choice((1, 2, 3)), "once": dice.random() < 0.5,
             "ttl": dice.choice(("10s", "25s", "1h")), "priority": dice.choice(("", "high")),
@@ -114,23 +150,30 @@ def _work(dice: Random, nodes: dict[str, int]) -> list[Step]:
         if dice.random() < 0.3:
             steps.append(Step(round(at + dice.uniform(0.5, 12), 2), "delete-reservation", {"name": f"hold{number}"}))
     for number in range(dice.choice((0, 0, 1, 2))):
-        steps.append(Step(_when(dice), "pod", {
+        steps.append(Step(_when(dice, calm), "pod", {
             "name": f"plain{number}", "cpu": dice.choice(cpu), "app": "", "run": dice.choice((None, 5.0)),
             "priority": dice.choice(("", "high")),
         }))  # fmt: skip
     if dice.random() < 0.15:
-        at = _when(dice)
+        at = _when(dice, calm)
         steps.append(Step(at, "bad-job", {"name": "wrong", "bad": dice.choice(("queue", "cpu"))}))
         steps.append(Step(round(at + dice.uniform(0.2, 8), 2), "correct-job", {"name": "wrong"}))
     for _ in range(dice.choice((0, 0, 1, 1, 2))):
-        steps += _node_trouble(dice, sorted(nodes))
+        steps += _node_trouble(dice, sorted(nodes), calm)
+    if dice.random() < 0.2:
+        steps.append(Step(0.0, "storage", {"disks": dice.choice((1, 1, 2))}))
+        for number in range(dice.randint(1, 5)):
+            steps.append(Step(_when(dice, calm), "pod-with-volume", {
+                "name": f"data{number}", "cpu": dice.choice(cpu), "storage": dice.choice(("local", "local", "quick")),
+                "run": dice.choice((None, 5.0)), "priority": dice.choice(("", "high")),
+            }))  # fmt: skip
     if dice.random() < 0.15:
-        steps.append(Step(_when(dice), "queue-weight", {"name": "q-a", "weight": dice.randint(1, 8)}))
+        steps.append(Step(_when(dice, calm), "queue-weight", {"name": "q-a", "weight": dice.randint(1, 8)}))
     return steps
 
 
-def _node_trouble(dice: Random, nodes: list[str]) -> list[Step]:
-    name, at = dice.choice(nodes), round(dice.uniform(BEGIN, CALM - 15), 2)
+def _node_trouble(dice: Random, nodes: list[str], calm: float) -> list[Step]:
+    name, at = dice.choice(nodes), round(dice.uniform(BEGIN, calm - 15), 2)
     back = round(at + dice.uniform(2, 14), 2)
     act = dice.choice(("cordon", "shrink", "lose", "delete-node"))
     undo = {"cordon": "uncordon", "shrink": "grow", "lose": "return", "delete-node": "create-node"}[act]
@@ -140,7 +183,7 @@ def _node_trouble(dice: Random, nodes: list[str]) -> list[Step]:
 # -- what machines and networks do ----------------------------------------------------------------------------------
 
 
-def _faults(dice: Random) -> list[Step]:
+def _faults(dice: Random, calm: float, replicas: tuple[str, ...]) -> list[Step]:
     steps: list[Step] = []
     for _ in range(dice.randint(1, 8)):
         fault = dice.choice(tuple(FAULTS))
@@ -150,24 +193,33 @@ def _faults(dice: Random) -> list[Step]:
             what = dice.choice(_READS)
         else:
             what = dice.choice(_REQUESTS) if dice.random() < 0.9 else "*"
-        steps.append(Step(round(dice.uniform(0.0, CALM - 8), 2), "fault", {
+        steps.append(Step(round(dice.uniform(0.0, calm - 8), 2), "fault", {
             "fault": fault, "who": dice.choice(_WHO), "what": what, "times": dice.choice((1, 1, 2, 5)),
             "lasts": round(dice.uniform(1, 30), 1),
             "amount": round(dice.choice((0.3, 1.0, 3.0, 7.0)) * dice.uniform(0.5, 1), 2),
         }))  # fmt: skip
     for _ in range(dice.choice((0, 1, 1, 2, 3))):
-        steps += _process_trouble(dice, dice.choice(_PROCESSES), round(dice.uniform(0.5, CALM - 25), 2))
+        steps += _process_trouble(dice, dice.choice(replicas), round(dice.uniform(0.5, calm - 25), 2))
     if dice.random() < 0.15:
-        at = _when(dice)
+        at = _when(dice, calm)
         steps += [
             Step(at, "crash-server", {}),
-            Step(min(round(at + dice.uniform(0.5, 6), 2), CALM), "start-server", {}),
+            Step(min(round(at + dice.uniform(0.5, 6), 2), calm), "start-server", {}),
         ]
     if dice.random() < 0.2:
-        steps.append(Step(_when(dice), "compact", {}))
+        steps.append(Step(_when(dice, calm), "compact", {}))
     if dice.random() < 0.15:  # a bind that is done although nobody waits for it any more
-        steps.append(_fault(_when(dice), "late-write", "scheduler-*", "POST pods/binding", times=dice.choice((1, 3)),
-                            lasts=15.0, amount=round(dice.uniform(4.9, 5.9), 2)))  # fmt: skip
+        times, amount = dice.choice((1, 3)), round(dice.choice((dice.uniform(0.5, 4), dice.uniform(4.9, 5.9))), 2)
+        steps.append(_fault(_when(dice, calm), "late-write", "scheduler-*", "POST pods/binding",
+                            times=times, lasts=15.0, amount=amount))  # fmt: skip
+    if dice.random() < 0.15:  # nobody knows whether a Command is claimed
+        fault = dice.choice(("lose-response", "hold-response", "done-500", "500", "lose-request"))
+        steps.append(_fault(BEGIN, fault, "controllers-*", "DELETE commands", times=1, lasts=LONGEST, amount=1.0))
+    if dice.random() < 0.15:  # what was true when it was sent
+        times, amount = dice.choice((2, 5)), round(dice.uniform(1.0, 4.5), 2)
+        what = dice.choice(("PATCH pods/status", "PATCH pods/status", "PATCH */status"))
+        steps.append(_fault(_when(dice, calm), "late-write", dice.choice(("scheduler-*", "[sc]*")), what,
+                            times=times, lasts=20.0, amount=amount))  # fmt: skip
     return steps
 
 
@@ -196,7 +248,7 @@ def _fault(at: float, fault: str, who: str, what: str, *, times: int, lasts: flo
     )
 
 
-def _traps(dice: Random, steps: list[Step]) -> list[Step]:
+def _traps(dice: Random, steps: list[Step], calm: float, replicas: tuple[str, ...]) -> list[Step]:
     """Trouble just when something is being done, which times drawn alone would rarely meet: a few awaits after a step
     of a user."""
     acts = [step for step in steps if step.do not in ("settings", "fault") and "who" not in step.arguments]
@@ -205,11 +257,15 @@ def _traps(dice: Random, steps: list[Step]) -> list[Step]:
         kind = dice.choice(("scheduler", "scheduler", "scheduler", "controllers", "descheduler"))
         act, after = dice.choice(("freeze", "freeze", "kill")), round(10 ** dice.uniform(0, 1.8))
         lasts = round(dice.choice((dice.uniform(0.1, 3), dice.uniform(14, 20))), 2)
-        if step.at + lasts < CALM - 2:
+        if step.at + lasts < calm - 2:
             for letter in dice.choice(("a", "b", "a", "b", "ab")):
-                found.append(
-                    Step(step.at, "trap", {"who": f"{kind}-{letter}", "act": act, "after": after, "lasts": lasts})
-                )
+                who = f"{kind}-{letter}"
+                if who in replicas:
+                    thinking = act == "freeze" and dice.random() < 0.5
+                    found.append(Step(step.at, "trap", {
+                        "who": who, "act": act, "after": dice.randint(1, 8) if thinking else after, "lasts": lasts,
+                        "thinking": thinking,
+                    }))  # fmt: skip
     return found
 
 
@@ -222,15 +278,20 @@ _ACTS: Final = {
 }  # fmt: skip
 
 
-def _meetings(dice: Random) -> list[Step]:
+def _meetings(dice: Random, calm: float, *, has_users: bool) -> list[Step]:
     """Trouble just before or after a write."""
     found = []
     for _ in range(dice.choice((0, 0, 1, 1, 2))):
         what = dice.choice(_MET)
         act = dice.choice(_ACTS.get(what, ("kill", "kill", "freeze", "delete-waiting", "rival", "delete-reservations")))
-        found.append(Step(round(dice.uniform(0.0, CALM - 15), 2), "meet", {
+        found.append(Step(round(dice.uniform(0.0, calm - 15), 2), "meet", {
             "what": what, "when": dice.choice(("before", "after")), "act": act, "skip": dice.choice((0, 0, 1, 2, 4)),
             "delay": dice.choice((0.0, 0.0, 0.003, 0.02, 0.3)),
             "lasts": round(dice.choice((dice.uniform(0.2, 4), dice.uniform(6, 18))), 2),
+        }))  # fmt: skip
+    if has_users and dice.random() < 0.6:  # when a pod is listed by its Reservation, and not bound yet
+        found.append(Step(0.0, "meet", {
+            "what": "PATCH reservations/status", "when": "after", "act": dice.choice(("freeze", "freeze", "kill")),
+            "skip": dice.choice((1, 1, 1, 2, 3)), "delay": 0.0, "lasts": dice.choice((2.0, 16.5)), "who": "scheduler-*",
         }))  # fmt: skip
     return found

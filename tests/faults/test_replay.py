@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from .__main__ import coverage, main
-from .plan import CALM, Plan, Step, draw
+from .plan import Plan, Step, draw
 from .run import judge
 from .shrink import shrink
 from .simulated.rules import FAULTS
@@ -54,7 +54,7 @@ def test_every_fault_is_drawn_and_none_after_the_calm() -> None:
         "shrink",
         "cordon",
     }
-    assert all(step.at < CALM for plan in plans for step in plan.steps)
+    assert all(step.at < plan.calm for plan in plans for step in plan.steps)
 
 
 def test_only_the_steps_that_are_needed_are_left() -> None:

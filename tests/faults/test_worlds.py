@@ -10,7 +10,7 @@ from .__main__ import failure
 from .plan import draw
 from .run import judge
 
-SEEDS = 40
+SEEDS = 200
 CHUNK = 10
 
 

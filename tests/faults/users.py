@@ -7,7 +7,7 @@ from typing import Any
 
 from . import documents as make
 from .meetings import Meetings
-from .plan import CALM, Step
+from .plan import Step
 from .simulated.network import NOBODY
 from .simulated.rules import Rule
 from .world import World
@@ -18,8 +18,10 @@ EVICTED_AFTER = 3.0  # seconds after which the pods of a lost node are deleted
 
 
 class Users:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, calm: float) -> None:
+        """`calm`: when the last fault ends."""
         self.world = world
+        self._calm = calm
         self.commands = 0
         self.refused: list[str] = []
         self.meetings = Meetings(self)
@@ -117,6 +119,21 @@ class Users:
             "POST", make.PODS, make.pod(name, cpu, run=run, priority=priority, labels={"app": app} if app else {})
         )
 
+    def do_storage(self, disks: int) -> None:
+        """Each node has so many disks, and there are volumes that are made on demand."""
+        self.attempt("POST", make.CLASSES, make.storage_class("local", "kubernetes.io/no-provisioner"))
+        self.attempt("POST", make.CLASSES, make.storage_class("quick", "hollow.stromboli.io"))
+        for node in self.world.nodes:
+            self._add_disks(node, disks)
+
+    def _add_disks(self, node: str, disks: int) -> None:
+        for number in range(disks):
+            self.attempt("POST", make.VOLUMES, make.volume(f"{node}-disk{number}", node))
+
+    def do_pod_with_volume(self, name: str, cpu: float, storage: str, run: float | None, priority: str) -> None:
+        self.attempt("POST", make.CLAIMS, make.claim(name, storage))
+        self.attempt("POST", make.PODS, make.pod(name, cpu, run=run, priority=priority, claim=name))
+
     def do_reservation(self, name: str, cpu: float, once: bool, ttl: str, priority: str) -> None:
         self.attempt(
             "POST", make.RESERVATIONS, make.reservation(name, name, cpu, once=once, ttl=ttl, priority=priority)
@@ -174,7 +191,7 @@ class Users:
     # -- machines and networks --------------------------------------------------------------------------------------
 
     def do_fault(self, fault: str, who: str, what: str, times: int, lasts: float, amount: float) -> None:
-        until = min(self.world.loop.time() + lasts, CALM)
+        until = min(self.world.loop.time() + lasts, self._calm)
         self.world.rules.armed.append(Rule(fault, who, what, times, until, amount))
 
     def do_kill(self, who: str) -> None:
@@ -195,8 +212,8 @@ class Users:
     def do_thaw(self, who: str) -> None:
         self.world.processes[who].thaw()
 
-    def do_trap(self, who: str, act: str, after: int, lasts: float) -> None:
-        """Kill or freeze it at one of its next awaits, wherever that is."""
+    def do_trap(self, who: str, act: str, after: int, lasts: float, thinking: bool) -> None:
+        """Kill or freeze it at one of its next awaits, wherever that is; or just when it has thought."""
         process = self.world.processes[who]
 
         def spring() -> None:
@@ -205,7 +222,7 @@ class Users:
             back = process.thaw if act == "freeze" else process.start
             self.world.loop.call_later(lasts, back, context=NOBODY)
 
-        process.owner.set_trap(after, spring)
+        process.owner.set_trap(after, spring, thinking=thinking)
 
     def do_meet(self, **meeting: Any) -> None:
         self.meetings.arm(meeting)
@@ -253,3 +270,5 @@ class Users:
             self.do_grow(name)
         if world.ask("GET", f"{make.NODES}/spare")[0] == 404:
             world.add_node("spare", 64)
+            if world.plan.has_volumes:
+                self._add_disks("spare", 6)

@@ -3,48 +3,68 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
+from functools import cache
 from random import Random
 from typing import Any, Final
 
+from stromboli.embedded.server import ApiServer, Request, Response
+from stromboli.embedded.store import Store
 from stromboli.kube.crds.definitions import definitions
 
 from . import documents as make
+from .plan import Plan
 from .simulated.history import History
 from .simulated.loop import VirtualLoop
 from .simulated.processes import Machine, Process, controllers, descheduler, kubelets, scheduler
 from .simulated.rules import Rules
-from .simulated.server import Server
+from .simulated.server import Objects, Server
 
 EPOCH: Final = 1_893_456_000.0  # 2030-01-01
-REPLICAS: Final = tuple(f"{kind}-{letter}" for kind in ("scheduler", "controllers", "descheduler") for letter in "ab")
 _ROUNDS: Final = 20
-DEFINITIONS: Final = tuple(definitions().values())
+
+
+@cache
+def _start() -> Objects:
+    """What is the same in all worlds, made once."""
+    api = ApiServer(Store(), random=Random(1), now=EPOCH)
+    documents = [("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", one) for one in definitions().values()]
+    for namespace in (make.NAMESPACE, "stromboli-system"):
+        documents.append(("/api/v1/namespaces", {"metadata": {"name": namespace}}))
+    for name, value in (("low", 10), ("high", 1000)):
+        documents.append(("/apis/scheduling.k8s.io/v1/priorityclasses", make.priority_class(name, value)))
+    for path, document in documents:
+        body = json.dumps(document).encode()
+        outcome = api.handle(Request("POST", path, {}, {"content-type": "application/json"}, body), EPOCH)
+        assert isinstance(outcome, Response), outcome
+        assert outcome.status == 201, outcome
+    return Objects(api.store)
 
 
 class World:
-    def __init__(self, seed: int, nodes: dict[str, int], *, with_descheduler: bool = True) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.loop = VirtualLoop()
-        dice = Random(seed * 7919 + 1)
+        dice = Random(plan.seed * 7919 + 1)
         self.history = History()
         self.rules = Rules()
-        self.server = Server(self.loop, Random(dice.getrandbits(64)), self.rules, self.history, EPOCH)
+        self.server = Server(self.loop, Random(dice.getrandbits(64)), self.rules, self.history, EPOCH, _start())
         self.loop.network = self.server.network
-        self.nodes = nodes
+        self.plan = plan
+        self.nodes = plan.nodes
         self.lost: set[str] = set()
         self.everybody_new: dict[str, int] = {}
-        self._create_objects()
+        self._create_nodes()
         self.processes: dict[str, Process] = {}
         mains: dict[str, Callable[..., Any]] = {
-            "scheduler": scheduler(make.CONFIGURATION), "controllers": controllers(make.CONFIGURATION),
+            "scheduler": scheduler(make.CONFIGURATION, plan.period), "controllers": controllers(make.CONFIGURATION),
             "descheduler": descheduler(make.CONFIGURATION, make.POLICY),
         }  # fmt: skip
-        for name in REPLICAS:
-            kind = name[:-2]
-            if kind == "descheduler" and not with_descheduler:
-                continue
-            self._add(name, mains[kind], dice)
-        self._add("kubelets", kubelets([*nodes, "spare"], self.lost), dice, exact=True)
+        for name in plan.replicas:
+            self._add(name, mains[name[:-2]], dice)
+        self._add(
+            "kubelets", kubelets([*self.nodes, "spare"], self.lost, with_volumes=plan.has_volumes), dice, exact=True
+        )
 
     def _add(self, name: str, main: Callable[..., Any], dice: Random, *, exact: bool = False) -> None:
         offset, rate = (0.0, 1.0) if exact else (dice.uniform(-5.0, 5.0), dice.uniform(0.995, 1.005))
@@ -54,13 +74,7 @@ class World:
             name, self.loop, machine, self.history, seeded, main, self.server.network.closed
         )  # fmt: skip
 
-    def _create_objects(self) -> None:
-        for definition in DEFINITIONS:
-            self.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-        for namespace in (make.NAMESPACE, "stromboli-system"):
-            self.must("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-        for name, value in (("low", 10), ("high", 1000)):
-            self.must("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", make.priority_class(name, value))
+    def _create_nodes(self) -> None:
         for name, cpu in self.nodes.items():
             self.add_node(name, cpu)
 

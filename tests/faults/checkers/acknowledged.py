@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from stromboli.embedded.store import Change, Store
+from stromboli.embedded.store import Store
 
-from .truth import Document, Truth
+from .truth import Document, Truth, name, uid
 
 _OF_USERS: Final = ("jobs.batch.volcano.sh", "queues.scheduling.volcano.sh", "nodes", "replicasets.apps",
                     "poddisruptionbudgets.policy", "priorityclasses.scheduling.k8s.io")  # fmt: skip
@@ -21,16 +21,15 @@ class Acknowledged:
         self._report = report
         self._made_by: dict[str, str] = {}  # by uid of a Reservation or a pod: the process that created it
 
-    def committed(self, change: Change, writer: str) -> None:
-        resource, value = change.record.key.resource, change.record.value()
-        if change.type == "ADDED" and resource in (_RESERVATIONS, "pods"):
-            self._made_by[value["metadata"]["uid"]] = writer
-        if change.type != "DELETED" or not writer:
+    def committed(self, resource: str, before: Document | None, after: Document | None, writer: str) -> None:
+        if before is None and after is not None and resource in (_RESERVATIONS, "pods"):
+            self._made_by[uid(after)] = writer
+        if after is not None or before is None or not writer:
             return
-        if resource in _OF_USERS or (resource == _RESERVATIONS and not self._made_by.get(value["metadata"]["uid"])):
-            self._report("lost", f"{writer} deletes {resource} {change.record.key.name}, which users made")
-        if resource == "pods" and change.before is not None:
-            self._pod(change.before.value(), writer)
+        if resource in _OF_USERS or (resource == _RESERVATIONS and not self._made_by.get(uid(before))):
+            self._report("lost", f"{writer} deletes {resource} {name(before)}, which users made")
+        if resource == "pods":
+            self._pod(before, writer)
 
     def _pod(self, before: Document, writer: str) -> None:
         metadata = before["metadata"]
@@ -46,5 +45,5 @@ class Acknowledged:
                      for record in store.list(resource)}  # fmt: skip
             if found != self._truth.of(resource):
                 names = sorted({*found, *self._truth.of(resource)})
-                wrong = next(name for name in names if found.get(name) != self._truth.of(resource).get(name))
+                wrong = next(one for one in names if found.get(one) != self._truth.of(resource).get(one))
                 self._report("lost", f"the server has another {resource} {wrong} than it acknowledged")

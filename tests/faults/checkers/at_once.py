@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from stromboli.embedded.server import Request, Response
-from stromboli.embedded.store import Change
 
 from .truth import SKEW, Document, Truth, cpu_of, is_leaving, is_over, millicores, name, seconds, time_of, uid
 
 HAND_OVER: Final = 1.0  # seconds for which a new leader lets the requests of the last one end
+LEASE: Final = 15.0  # seconds that a lease lasts
 PENDING: Final = 15.0  # seconds after which somebody who waited is no reason for an eviction any more
 NOMINATES: Final = 6.0  # seconds in which it is written for whom somebody was evicted
 TOGETHER: Final = 2.0  # seconds in which all pods of one job are evicted
@@ -39,6 +39,7 @@ class AtOnce:
         self._clock = clock
         self._report = report
         self._leaders: dict[str, tuple[str, float]] = {}  # by component: who, and since when
+        self._renewed: dict[str, float] = {}  # by process: when it last took or renewed the lease
         self._excused_nodes: set[str] = set()  # users took room away from them
         self._bound_by: dict[str, object] = {}  # by uid of a pod: the process, in this life
         self._users: dict[str, set[str]] = {}  # by uid of a Reservation: who has ever used it
@@ -49,16 +50,13 @@ class AtOnce:
 
     # -- commits ----------------------------------------------------------------------------------------------------
 
-    def committed(self, change: Change, writer: str) -> None:
-        resource = change.record.key.resource
-        before = None if change.before is None else change.before.value()
-        self._truth.apply(change)
-        after = None if change.type == "DELETED" else change.record.value()
+    def committed(self, resource: str, before: Document | None, after: Document | None, writer: str) -> None:
+        """The truth has it already."""
         match resource:
             case "pods":
                 self._pod(before, after, writer)
             case "nodes":
-                self._node(change.record.key.name, before, after)
+                self._node(before, after)
             case "leases.coordination.k8s.io":
                 self._lease(after)
             case "reservations.scheduling.volcano.sh":
@@ -67,13 +65,14 @@ class AtOnce:
                 self._locks()
         self._explain(resource, after)
         if writer and not resource.startswith(("leases", "events")):
-            self._fence(writer, f"{change.type} {resource} {change.record.key.name}")
+            self._fence(writer, f"{resource} {name(after or before or {})}")
 
     def _lease(self, lease: Document | None) -> None:
         if lease is None or not name(lease).startswith("stromboli-"):
             return
         component, holder = name(lease).removeprefix("stromboli-"), lease["spec"].get("holderIdentity") or ""
         who = holder.rpartition("_")[0]
+        self._renewed[who] = self._clock()
         if self._leaders.get(component, ("", 0.0))[0] != who:
             self._leaders[component] = (who, self._clock())
 
@@ -84,6 +83,9 @@ class AtOnce:
         leader, since = self._leaders[component]
         if leader and leader != writer and self._clock() - since > HAND_OVER:
             self._report("fence", f"{writer} wrote {what}, but {leader} has led for {self._clock() - since:.2f} s")
+        unrenewed = self._clock() - self._renewed.get(writer, -LEASE)
+        if unrenewed > LEASE + HAND_OVER:
+            self._report("fence", f"{writer} wrote {what}, {unrenewed:.2f} s after it had renewed its lease")
 
     def _pod(self, before: Document | None, after: Document | None, writer: str) -> None:
         was = "" if before is None else before["spec"].get("nodeName", "")
@@ -96,9 +98,9 @@ class AtOnce:
             self._waiting[uid(after)] = self._clock()
             self._has_room(node, writer, f"pod {name(after)} was bound")
 
-    def _node(self, node: str, before: Document | None, after: Document | None) -> None:
+    def _node(self, before: Document | None, after: Document | None) -> None:
         if after is None or before is None or _cpu(after) < _cpu(before):
-            self._excused_nodes.add(node)
+            self._excused_nodes.add(name(after or before or {}))
 
     def _has_room(self, node: str, writer: str, what: str) -> None:
         known = self._truth.of("nodes").get(node)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
+from .claims import claims_of
 from .truth import Document, Truth, is_leaving, is_over, name, uid
 
 JOBS: Final = "jobs.batch.volcano.sh"
@@ -60,6 +61,8 @@ class AtRest:
             if is_leaving(pod):
                 self._report("pods", f"{name(pod)} is still being deleted")
             elif not pod["spec"].get("nodeName"):
+                if any(claim["spec"].get("volumeName") for claim in claims_of(self._truth, pod)):
+                    continue  # it must wait for the node that its volume is on
                 self._report("pods", f"{name(pod)} has no node, with room for everybody")
             elif pod.get("status", {}).get("phase") == "Pending":
                 self._report("pods", f"{name(pod)} on {pod['spec']['nodeName']} has not started")

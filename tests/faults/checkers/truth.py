@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from stromboli.embedded.store import Change
+from stromboli.embedded.store import ObjectKey
 
 SKEW: Final = 15.0  # seconds that a clock of a process can be wrong, after a jump
 _EPOCH: Final = 1_893_456_000.0  # when worlds begin
@@ -31,14 +31,16 @@ class Truth:
     calm: bool = False
     """Users take no room away any more."""
 
-    def apply(self, change: Change) -> None:
-        key = change.record.key
+    def apply(self, key: ObjectKey, after: Document | None) -> None:
         name = f"{key.namespace}/{key.name}" if key.namespace else key.name
         known = self.objects.setdefault(key.resource, {})
-        if change.type == "DELETED":
+        if after is None:
             known.pop(name, None)
         else:
-            known[name] = change.record.value()
+            known[name] = after
+
+    def get(self, key: ObjectKey) -> Document | None:
+        return self.of(key.resource).get(f"{key.namespace}/{key.name}" if key.namespace else key.name)
 
     def of(self, resource: str) -> dict[str, Document]:
         return self.objects.get(resource, {})

@@ -54,6 +54,11 @@ class _TimerHandle(asyncio.TimerHandle):
         self._when = when
         self._scheduled = True
 
+    def cancel(self) -> None:
+        """It is skipped when its time comes."""
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]
+
 
 class Owner:
     """A process, as the loop sees it."""
@@ -69,19 +74,21 @@ class Owner:
         """How long a call in a thread takes."""
         self._trap: Callable[[], None] | None = None
         self._countdown = 0
+        self._thinking = False
 
-    def set_trap(self, countdown: int, trap: Callable[[], None]) -> None:
+    def set_trap(self, countdown: int, trap: Callable[[], None], *, thinking: bool = False) -> None:
         """Call a function when it has sent or received something, or heard from a thread, so many times from now on.
+        `thinking`: count only what it does in threads.
 
         Callbacks are not counted: versions of Python need different numbers of them for the same wait."""
-        self._countdown, self._trap = countdown, trap
+        self._countdown, self._trap, self._thinking = countdown, trap, thinking
 
     def disarm(self) -> None:
         self._trap = None
 
-    def steps(self) -> None:
-        """It sends or receives something."""
-        if self._trap is not None:
+    def steps(self, *, thinks: bool = False) -> None:
+        """It sends or receives something, or does something in a thread."""
+        if self._trap is not None and (thinks or not self._thinking):
             self._countdown -= 1
             if self._countdown <= 0:
                 trap, self._trap = self._trap, None
@@ -155,8 +162,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         events._set_running_loop(self)
         self._running, self._stopping = True, False
         try:
-            while not self._stopping and self._run_one():
-                pass
+            self._run_all()
         finally:
             self._running = False
             events._set_running_loop(None)
@@ -165,38 +171,39 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _finalize(self, generator: Any) -> None:
         self.call_soon(self.create_task, generator.aclose())
 
-    def _run_one(self) -> bool:
-        """Run what is ready; if nothing is, jump to the next timer first. False if nothing is left."""
-        ready, timers = self._ready, self._timers
-        if not ready:
-            while timers and timers[0][2]._cancelled:
-                heapq.heappop(timers)
-            if not timers:
-                return False
-            self._now = max(self._now, timers[0][0] + LATE)
-        while timers and timers[0][0] <= self._now:
-            handle: asyncio.Handle = heapq.heappop(timers)[2]
-            if not handle._cancelled:
-                ready.append(handle)
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            context = handle._context
-            owner = context.get(OWNER)
-            if owner is not None and (owner.is_dead or owner.is_frozen):
-                owner.kept.append(handle)
-                continue
-            self.callbacks += 1
-            try:
-                context.run(handle._callback, *handle._args)
-            except Exception as error:
-                self.problems.append(f"a callback failed: {error!r}")
-            if self._stopping:
-                break
-        if self.callbacks > MOST_CALLBACKS:
-            raise Stuck(f"more than {MOST_CALLBACKS} callbacks in {self._now:.0f} virtual seconds")
-        return True
+    def _run_all(self) -> None:
+        """Run what is ready, and jump to the next timer when nothing is. One function, because that is cheapest."""
+        ready, timers, pop = self._ready, self._timers, heapq.heappop
+        while not self._stopping:
+            if not ready:
+                while timers and timers[0][2]._cancelled:
+                    pop(timers)
+                if not timers:
+                    return
+                self._now = max(self._now, timers[0][0] + LATE)
+            now = self._now
+            while timers and timers[0][0] <= now:
+                timer = pop(timers)[2]
+                if not timer._cancelled:
+                    ready.append(timer)
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if handle._cancelled:
+                    continue
+                context = handle._context
+                owner = context.get(OWNER)
+                if owner is not None and (owner.is_dead or owner.is_frozen):
+                    owner.kept.append(handle)
+                    continue
+                self.callbacks += 1
+                try:
+                    context.run(handle._callback, *handle._args)
+                except Exception as error:
+                    self.problems.append(f"a callback failed: {error!r}")
+                if self._stopping:
+                    break
+            if self.callbacks > MOST_CALLBACKS:
+                raise Stuck(f"more than {MOST_CALLBACKS} callbacks in {self._now:.0f} virtual seconds")
 
     def thaw(self, owner: Owner) -> None:
         """Let a frozen process go on: first with what was ready or arrived, then with its timers."""
@@ -254,7 +261,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         else:
             self.call_later(seconds, _set, future, result, None)
         if owner is not None:
-            owner.steps()
+            owner.steps(thinks=True)
         return future
 
     # -- errors -------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from stromboli.kube.client.auth.credentials import StaticCredentials
 from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
 from stromboli.kube.descheduler import DeschedulerComponent, DeschedulerMetrics
 from stromboli.kube.hollow.kubelet import HollowKubelet
+from stromboli.kube.hollow.volume_provisioner import HollowProvisioner
 from stromboli.kube.runtime import (
     Component,
     ConfigurationFile,
@@ -182,7 +183,7 @@ async def _run(process: Process, context: ProcessContext, component: Component, 
     await run_components(context, [component], stop)
 
 
-def scheduler(configuration: str) -> Callable[[Process, Client, asyncio.Event], Any]:
+def scheduler(configuration: str, period: float) -> Callable[[Process, Client, asyncio.Event], Any]:
     registry = _SCHEDULING
 
     def decide() -> Scheduler:
@@ -193,7 +194,7 @@ def scheduler(configuration: str) -> Callable[[Process, Client, asyncio.Event], 
         component = SchedulerComponent(
             client, configuration=ConfigurationFile(None, lambda text, where: decide(), built_in=decide),
             leadership=context.leadership("scheduler"), scheduler_name="volcano",
-            process_ref=context.lease_ref("scheduler"), period=1.0, request_timeout=context.request_timeout,
+            process_ref=context.lease_ref("scheduler"), period=period, request_timeout=context.request_timeout,
             bucket=context.bucket,
             metrics=SchedulerMetrics(context.metrics, clock=context.wall_clock, stopwatch=process.loop.time),
             cycle_budget=10.0, clock=context.wall_clock, processor_time=context.processor_time,
@@ -241,9 +242,15 @@ def descheduler(configuration: str, policy: str) -> Callable[[Process, Client, a
     return main
 
 
-def kubelets(nodes: list[str], lost: set[str]) -> Callable[[Process, Client, asyncio.Event], Any]:
+def kubelets(
+    nodes: list[str], lost: set[str], *, with_volumes: bool
+) -> Callable[[Process, Client, asyncio.Event], Any]:
     async def main(process: Process, client: Client, stop: asyncio.Event) -> None:
         process.component = HollowKubelet(client, nodes, lost=lost, clock=process.machine.wall_clock)
-        await process.component.run()
+        kubelets = process.component.run()
+        if with_volumes:
+            await asyncio.gather(kubelets, HollowProvisioner(client, clock=process.machine.wall_clock).run())
+        else:
+            await kubelets
 
     return main

@@ -33,7 +33,7 @@ _READS: Final = ("stale-read",)
 
 
 class Objects:
-    """What a restarted server finds: everything that was acknowledged."""
+    """What a server finds when it starts: everything that was acknowledged."""
 
     def __init__(self, store: Store) -> None:
         self._version = store.version
@@ -50,7 +50,9 @@ class Objects:
 
 
 class Server:
-    def __init__(self, loop: VirtualLoop, dice: Random, rules: Rules, history: History, epoch: float) -> None:
+    def __init__(
+        self, loop: VirtualLoop, dice: Random, rules: Rules, history: History, epoch: float, start: Objects
+    ) -> None:
         self.loop = loop
         self.dice = dice
         self.rules = rules
@@ -70,7 +72,7 @@ class Server:
         """By process and resource: until when it can neither be watched nor listed. The next watch gets 410."""
         self._uids = Random(dice.getrandbits(64))
         self._upkeep_due = False
-        self._open(Store())
+        self._open(Store(start))
 
     def _open(self, store: Store) -> None:
         self.store = store

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
@@ -59,8 +59,9 @@ _log = Log("volumes")
 
 
 class HollowProvisioner:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, clock: Callable[[], float] = time.time) -> None:
         self._client = client
+        self._clock = clock
         self._provisioner = VolumeProvisioner()
         self._seen: dict[tuple[type[KObject], str], KObject] = {}
         self._changed = asyncio.Event()
@@ -101,13 +102,13 @@ class HollowProvisioner:
             await reflector.synced.wait()
         while True:
             self._changed.clear()
-            changes = self._provisioner.reconcile(self, time.time())
+            changes = self._provisioner.reconcile(self, self._clock())
             for change in changes:
                 await self._apply(change)
             if changes:
                 continue
-            due = self._provisioner.next_due(time.time())
-            wait = _LONGEST_WAIT if due is None else min(_LONGEST_WAIT, max(0.05, due - time.time()))
+            due = self._provisioner.next_due(self._clock())
+            wait = _LONGEST_WAIT if due is None else min(_LONGEST_WAIT, max(0.05, due - self._clock()))
             try:
                 async with asyncio.timeout(wait):
                     await self._changed.wait()
