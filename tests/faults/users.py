@@ -10,7 +10,7 @@ from .meetings import Meetings
 from .plan import Step
 from .simulated.network import NOBODY
 from .simulated.rules import Rule
-from .world import World
+from .world import SPARES, World
 
 _MERGE = "application/merge-patch+json"
 _TAINT = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
@@ -268,7 +268,8 @@ class Users:
             self.do_return(name)
             self.do_uncordon(name)
             self.do_grow(name)
-        if world.ask("GET", f"{make.NODES}/spare")[0] == 404:
-            world.add_node("spare", 64)
-            if world.plan.has_volumes:
-                self._add_disks("spare", 6)
+        for name in SPARES:
+            if world.ask("GET", f"{make.NODES}/{name}")[0] == 404:
+                world.add_node(name, 64)
+                if world.plan.has_volumes:
+                    self._add_disks(name, 6)

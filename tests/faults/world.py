@@ -22,6 +22,7 @@ from .simulated.rules import Rules
 from .simulated.server import Objects, Server
 
 EPOCH: Final = 1_893_456_000.0  # 2030-01-01
+SPARES: Final = ("spare", "spare-2")  # room for everybody in the end, also if one is locked for a queue
 _ROUNDS: Final = 20
 
 
@@ -62,9 +63,8 @@ class World:
         }  # fmt: skip
         for name in plan.replicas:
             self._add(name, mains[name[:-2]], dice)
-        self._add(
-            "kubelets", kubelets([*self.nodes, "spare"], self.lost, with_volumes=plan.has_volumes), dice, exact=True
-        )
+        nodes = [*self.nodes, *SPARES]
+        self._add("kubelets", kubelets(nodes, self.lost, with_volumes=plan.has_volumes), dice, exact=True)
 
     def _add(self, name: str, main: Callable[..., Any], dice: Random, *, exact: bool = False) -> None:
         offset, rate = (0.0, 1.0) if exact else (dice.uniform(-5.0, 5.0), dice.uniform(0.995, 1.005))
