@@ -1,0 +1,157 @@
+"""Each rule about the order of writes finds what breaks it, and nothing in what keeps to it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stromboli.embedded.server import Request
+from stromboli.embedded.store import ObjectKey
+
+from .checkers.at_once import LEASE, AtOnce
+from .checkers.claims import Claims
+from .checkers.obeyed import Obeyed
+from .checkers.order import Order
+from .checkers.truth import Document, Truth
+
+RESERVATIONS = "reservations.scheduling.volcano.sh"
+
+
+class Book:
+    """A checker, what it is told, and what it finds."""
+
+    def __init__(self) -> None:
+        self.truth = Truth()
+        self.found: list[str] = []
+        self.now = 0.0
+        self.lives: dict[str, object] = {}
+        self.checkers: list[Any] = [
+            Order(self.truth, self._report), Claims(self.truth, self._report),
+            AtOnce(self.truth, lambda: self.now, self._report),
+        ]  # fmt: skip
+        self.obeyed = Obeyed(self.truth, self.lives.get, self._report)
+        self.checkers.append(self.obeyed)
+
+    def _report(self, rule: str, text: str) -> None:
+        self.found.append(rule)
+
+    def put(self, resource: str, value: Document | None, writer: str = "", name: str = "") -> None:
+        key = ObjectKey(resource, (value or {}).get("metadata", {}).get("namespace", ""), name or _name(value))
+        before = self.truth.get(key)
+        self.truth.apply(key, value)
+        for checker in self.checkers:
+            checker.committed(resource, before, value, writer)
+
+
+def _name(value: Document | None) -> str:
+    return str((value or {})["metadata"]["name"])
+
+
+def pod(node: str = "", uses: str = "", **status: Any) -> Document:
+    spec: Document = {"containers": [], "volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}
+    if node:
+        spec["nodeName"] = node
+    notes = {"scheduling.stromboli.io/reservation": uses} if uses else {}
+    meta = {"name": "p", "uid": "pod", "namespace": "", "annotations": notes}
+    return {"metadata": meta, "spec": spec, "status": status}
+
+
+def reservation(phase: str, *users: str) -> Document:
+    status = {"phase": phase, "currentOwners": [{"uid": user, "name": user} for user in users], "nodeName": "n"}
+    meta = {"name": "r", "uid": "hold", "creationTimestamp": "2030-01-01T00:00:00Z"}
+    return {"metadata": meta, "spec": {"allocateOnce": True}, "status": status}
+
+
+def node(name: str) -> Document:
+    return {"metadata": {"name": name}, "spec": {}, "status": {"allocatable": {"cpu": "4"}}}
+
+
+def test_a_pod_is_listed_by_its_reservation_before_it_is_bound() -> None:
+    for users, expected in (((), ["listed"]), (("pod",), [])):
+        book = Book()
+        book.put("nodes", node("n"))
+        book.put(RESERVATIONS, reservation("Available", *users))
+        book.put("pods", pod())
+        book.put("pods", pod("n", "r/hold"))
+        assert book.found == expected
+
+
+def test_a_reservation_is_over_when_its_pod_is_bound() -> None:
+    for was_bound, expected in ((False, ["released"]), (True, [])):
+        book = Book()
+        book.put("nodes", node("n"))
+        book.put(RESERVATIONS, reservation("Available", "pod"))
+        book.put("pods", pod("n" if was_bound else "", "r/hold"))
+        book.put(RESERVATIONS, reservation("Succeeded", "pod"), "controllers-a")
+        assert book.found == expected
+
+
+def test_nothing_old_is_said_about_a_pod_with_a_node() -> None:
+    book = Book()
+    book.put("nodes", node("n"))
+    book.put("pods", pod("n"))
+    waits = [{"type": "PodScheduled", "status": "False"}]
+    book.put("pods", pod("n", conditions=waits, nominatedNodeName="n"), "scheduler-a")
+    assert book.found[:2] == ["old-status", "old-status"]
+
+
+def test_who_writes_says_which_version_it_has_read() -> None:
+    book = Book()
+    order = book.checkers[0]
+    for version in ("7", ""):
+        body = {"metadata": {"resourceVersion": version}, "status": {}}
+        order.arrives("controllers-a", "PATCH jobs/status", Request("PATCH", "/x", {}, {}, json.dumps(body).encode()))
+        assert book.found == ([] if version else ["version"])
+
+
+def test_nobody_writes_after_its_lease_has_run_out() -> None:
+    book = Book()
+    lease = {"metadata": {"name": "stromboli-scheduler"}, "spec": {"holderIdentity": "scheduler-a_1"}}
+    book.put("leases.coordination.k8s.io", lease, "scheduler-a")
+    book.now = LEASE
+    book.put("priorityclasses", node("x"), "scheduler-a")
+    assert book.found == []
+    book.now = LEASE + 2
+    book.put("priorityclasses", node("x"), "scheduler-a")
+    assert book.found == ["fence"]
+
+
+def test_a_pod_is_bound_after_its_claims_and_where_they_are() -> None:
+    claim = {"metadata": {"name": "data", "uid": "c"}, "spec": {"volumeName": "disk"}}
+    where = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": ["n"]}]}]}
+    disk = {"metadata": {"name": "disk"}, "spec": {"claimRef": {"uid": "c"}, "nodeAffinity": {"required": where}}}
+    for volume, place, expected in ((disk, "n", []), (disk, "m", ["volumes"]), (None, "n", ["volumes"])):
+        book = Book()
+        for each in "nm":
+            book.put("nodes", node(each))
+        book.put("persistentvolumeclaims", {**claim, "metadata": {**claim["metadata"], "namespace": "ns"}})
+        if volume is not None:
+            book.put("persistentvolumes", volume)
+        bound = pod(place)
+        bound["metadata"]["namespace"] = "ns"
+        book.put("pods", bound, "scheduler-a")
+        assert book.found == expected
+
+
+def test_a_volume_is_given_to_one_claim() -> None:
+    book = Book()
+    for owner in ("c", "d"):
+        book.put("persistentvolumes", {"metadata": {"name": "disk"}, "spec": {"claimRef": {"uid": owner}}})
+    assert book.found == ["volumes"]
+
+
+def test_a_command_that_was_claimed_is_obeyed_unless_its_claimant_ended() -> None:
+    command = {"metadata": {"name": "c", "uid": "u"}, "action": "ResumeJob", "target": {"uid": "j"}}
+    job = {"metadata": {"name": "j", "uid": "j"}, "status": {"state": {"phase": "Aborted"}}}
+    for obeys, ends, expected in ((False, False, ["obeyed"]), (True, False, []), (False, True, [])):
+        book = Book()
+        book.lives["controllers-a"] = "first"
+        book.put("jobs.batch.volcano.sh", job)
+        book.put("commands.bus.volcano.sh", command)
+        book.put("commands.bus.volcano.sh", None, "controllers-a", name="c")
+        if obeys:
+            book.put("jobs.batch.volcano.sh", {**job, "status": {"state": {"phase": "Pending"}}}, "controllers-a")
+        if ends:
+            book.lives["controllers-a"] = "second"
+        book.obeyed.compare()
+        assert book.found == expected
