@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ HAND_OVER: Final = 1.0  # seconds for which a new leader lets the requests of th
 LEASE: Final = 15.0  # seconds that a lease lasts
 PENDING: Final = 15.0  # seconds after which somebody who waited is no reason for an eviction any more
 NOMINATES: Final = 6.0  # seconds in which it is written for whom somebody was evicted
+USED: Final = 5.0  # seconds in which the pod is bound that a Reservation is for
 TOGETHER: Final = 2.0  # seconds in which all pods of one job are evicted
 ALL_PODS: Final = ("RestartJob", "AbortJob", "TerminateJob", "CompleteJob")  # what a job does that loses one
 JOBS: Final = "jobs.batch.volcano.sh"
@@ -46,6 +48,7 @@ class AtOnce:
         self._evicting: Document | None = None
         self._unexplained: list[_Unexplained] = []
         self._evicted: list[tuple[float, str, str]] = []  # of jobs whose pods go together: when, the job, the node
+        self._look_again: deque[tuple[float, str, str, str]] = deque()  # when, at which node, who wrote what
         self._waiting: dict[str, float] = {}  # by uid: pods and Reservations without a node, when they last were so
 
     # -- commits ----------------------------------------------------------------------------------------------------
@@ -64,6 +67,8 @@ class AtOnce:
             case "queues.scheduling.volcano.sh":
                 self._locks()
         self._explain(resource, after)
+        while self._look_again and self._clock() > self._look_again[0][0]:
+            self._has_room(*self._look_again.popleft()[1:], again=True)
         if writer and not resource.startswith(("leases", "events")):
             self._fence(writer, f"{resource} {name(after or before or {})}")
 
@@ -102,13 +107,15 @@ class AtOnce:
         if after is None or before is None or _cpu(after) < _cpu(before):
             self._excused_nodes.add(name(after or before or {}))
 
-    def _has_room(self, node: str, writer: str, what: str) -> None:
+    def _has_room(self, node: str, writer: str, what: str, *, again: bool = False) -> None:
+        """What a pod leaves of a Reservation that serves once is given to others at once, and one of them may be bound
+        before it is; then the node is looked at again."""
         known = self._truth.of("nodes").get(node)
         if known is None:
             if not self._truth.is_stale(writer, self._clock()) and node not in self._excused_nodes:
                 self._report("room", f"{what} to {node}, which does not exist")
             return
-        used = held = 0
+        used = held = once = 0
         listed: dict[str, str] = {}  # uid of a pod: the Reservation that it uses
         for reservation in self._truth.of(RESERVATIONS).values():
             for user in reservation.get("status", {}).get("currentOwners") or ():
@@ -124,13 +131,18 @@ class AtOnce:
             holds = status.get("phase") == "Available" and status.get("nodeName") == node
             if holds and not is_leaving(reservation) and not self._expires(reservation):
                 amount = millicores(status.get("allocatable", {}).get("cpu", 0))
-                held += max(0, amount - by_users.get(name(reservation), 0))
+                rest = max(0, amount - by_users.get(name(reservation), 0))
+                held += rest
+                once += rest * bool(reservation["spec"].get("allocateOnce"))
         room = _cpu(known)
         if used + held <= room:
             if self._truth.calm:
                 self._excused_nodes.discard(node)
             return
         if node not in self._excused_nodes and not self._truth.is_stale(writer, self._clock()):
+            if used + held - once <= room and not again:
+                self._look_again.append((self._clock() + USED, node, writer, what))
+                return
             self._report("room", f"{what} by {writer}: {node} has {room} m, {used} m are used and {held} m are held")
 
     def _expires(self, reservation: Document) -> bool:
