@@ -5,6 +5,7 @@ Nodes a0, a1 are rack a, b0, b1 rack b, and so on; racks a and b are block x.
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from builders import group, hyper_node, node, pod
@@ -128,9 +129,11 @@ def test_a_group_without_topology_needs_no_move_there() -> None:
     assert plans_of([*cluster_of_racks(), *waiting(2, 2, None)], PENDING) == []  # a0 and c0
 
 
-def test_each_sub_group_gets_a_domain_of_its_own() -> None:
+@pytest.mark.parametrize("least", [0, 2])
+def test_each_sub_group_gets_a_domain_of_its_own(least: int) -> None:
+    """All four pods must start together. So both sub-groups are needed, whether the policy says so or not."""
     each = SubGroupPolicy(
-        name="p", match_label_keys=["unit"], sub_group_size=2, min_sub_groups=2, network_topology=RACK
+        name="p", match_label_keys=["unit"], sub_group_size=2, min_sub_groups=least, network_topology=RACK
     )
     job = waiting(4, 2, None, sub_groups=[each])
     for number, one in enumerate(job[1:]):
@@ -140,3 +143,12 @@ def test_each_sub_group_gets_a_domain_of_its_own() -> None:
     racks_of = [{place.node[0] for place in plan.places[first : first + 2]} for first in (0, 2)]
     assert sorted(map(sorted, racks_of)) == [["a"], ["b"]]
     assert len(moves(plan)) == 2
+
+
+def test_nothing_moves_for_sub_groups_that_cannot_be_whole() -> None:
+    each = SubGroupPolicy(name="p", match_label_keys=["unit"], sub_group_size=3, min_sub_groups=0)
+    job = waiting(4, 2, RACK, sub_groups=[each])
+    for number, one in enumerate(job[1:]):
+        one.metadata.labels = {"unit": str(number // 2)}
+    nodes = [*racks(a=(2, 2, 2, 2), b=(2,), d=(1, 1, 1)), *replicas("m", 1, on="a1", gpu=1)]
+    assert plans_of([*nodes, *job], PENDING) == []

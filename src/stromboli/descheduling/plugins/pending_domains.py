@@ -13,8 +13,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from stromboli.cluster import Job, Status, Task
-from stromboli.cluster.topology import Closeness, Domain, sub_groups
-from stromboli.scheduling.gang import PLACED, WaitingTasks, missing_members, needed_groups, waiting_members
+from stromboli.cluster.topology import Closeness, Domain, SubGroup, sub_groups
+from stromboli.scheduling.gang import (
+    PLACED,
+    WaitingTasks,
+    missing_members,
+    needed_groups,
+    next_groups,
+    waiting_members,
+)
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.topology import domains_to_clear
 
@@ -35,6 +42,8 @@ class Plan(Protocol):
 
 def place_in_domains(session: Session, job: Job, tasks: Sequence[Task], plan: Plan) -> bool:
     """Whether all of these have a place. Those of sub-groups get theirs sub-group by sub-group."""
+    if not tasks:
+        return False
     layout = job.layout
     if layout is None:
         return plan.place(tasks)
@@ -60,18 +69,28 @@ def rows_of_domains(session: Session, job: Job, tasks: Sequence[Task]) -> list[i
 
 
 def tasks_that_must_start(session: Session, job: Job) -> list[Task]:
-    """The tasks that have to start together, without those that request nothing."""
+    """The tasks that have to start together, without those that request nothing. None if no sub-groups can be whole
+    that it needs to reach its minimum."""
     tasks = [task for task in session.pending_tasks(job) if not task.best_effort]
     missing = max(1, job.min_available - job.ready_count)
     if job.layout is None or not job.layout.policies:
         return tasks[:missing]
     line = WaitingTasks(job, tasks)
-    members = [
-        task for group in needed_groups(job, line) for task in waiting_members(group, line)[: missing_members(group)]
-    ]
+    needed = needed_groups(job, line)
+    found = [task for group in needed for task in _lacking(group, line)]
     loose = {task.key for task in sub_groups(job).loose}
     others = [task for task in tasks if task.key in loose]
-    return [*members, *others[: max(0, missing - len(members))]]
+    found += others[: max(0, missing - len(found))]
+    for policy in job.layout.policies:
+        for group in next_groups(job, policy, line):
+            if len(found) < missing and group not in needed:
+                found += _lacking(group, line)
+    return found if len(found) + job.pending_best_effort >= missing else []
+
+
+def _lacking(group: SubGroup, line: WaitingTasks) -> list[Task]:
+    """The pods that make it whole."""
+    return waiting_members(group, line)[: missing_members(group)]
 
 
 def _place_sub_groups(session: Session, job: Job, tasks: Sequence[Task], plan: Plan) -> bool:
