@@ -8,9 +8,15 @@ victims take 20 s to leave n1 and n2, until 25 s. Node n2 is gone at 10 s.
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+import builders
 from starvation.scenes import Document, Scene, gang, node, patch, pod, queue, restart, scene
+from stromboli.api import PodGroupCondition
 from stromboli.api.timestamps import format_timestamp
+from stromboli.cluster import JobKey
+from stromboli.scheduling.eviction.returned_promises import ReturnedPromises
+from stromboli.scheduling.explanation.gang_reasons import promise_returned
 
 START = 946684800  # of virtual time
 
@@ -125,3 +131,25 @@ def test_others_are_told_whose_the_kept_room_is() -> None:
     )  # fmt: skip
     message = story.run().why("small")[1]
     assert "4 kept for other pods (default/training)" in message
+
+
+@pytest.mark.parametrize(("leaves", "waits"), [(20, True), (60, False)])
+def test_only_who_must_be_gone_by_then_is_waited_for(leaves: float, waits: bool) -> None:
+    """The group waits for its former victims until 30 s from now, at the latest. One pod of the node leaves after that,
+    or before, and one that could leave at once stays."""
+    now = builders.START + 1000
+    leaving = builders.pod("leaving", cpu=1, node="n1", deleted=True)
+    staying = builders.pod("staying", cpu=1, node="n1")
+    given_back = promise_returned(format_timestamp(now + 30))
+    condition = PodGroupCondition(type="Promise", status="True", reason="Returned", message=given_back)
+    waiting = builders.group("g", min_member=1)
+    known = builders.cluster(
+        builders.node("n1", cpu=4),
+        replace(waiting, status=replace(waiting.status, conditions=[condition])),
+        builders.pod("g-0", cpu=4, group="g"),
+        replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=format_timestamp(now + leaves))),
+        replace(staying, spec=replace(staying.spec, termination_grace_period_seconds=0)),
+    )
+    opened = builders.session(known, now=now)
+    until = opened.state(ReturnedPromises).until(known.jobs[JobKey("default/g")])
+    assert until == (now + 30 if waits else None)

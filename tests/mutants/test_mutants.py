@@ -148,9 +148,9 @@ def test_a_survivor_may_be_explained(checkout: Path) -> None:
 
 def test_each_explanation_is_of_a_change_that_can_be_made() -> None:
     """After an edit of the function, it has to be judged again."""
-    modules_of = {module: path for path, module in modules()}
-    named = {function.partition(":")[0] for function, _, _ in explanations()}
-    possible = {text_of(change) for name in named for change in changes_of(modules_of[name], name)}
+    named = {function for function, _, _ in explanations()}
+    made = (change for path, module in modules() for change in changes_of(path, module))
+    possible = {text_of(change) for change in made if f"{change.module}:{change.function.name}" in named}
     assert explanations().keys() <= possible
     assert all(why.endswith(".") for why in explanations().values())
 

@@ -70,6 +70,18 @@ def test_own_locked_nodes_come_first_although_others_are_emptier() -> None:
     assert sorted(outcome.reserved) == ["n1", "n2"]
 
 
+def test_an_own_locked_node_is_set_aside_although_no_other_may_be() -> None:
+    """One node may be set aside: ceil(4 · 25 %) = 1, or ceil(2 · 25 %) = 1 for q2. Its pod h has it."""
+    nodes = [node(f"n{i}", 4) for i in range(1, 5)]
+    busy = [p for i in range(1, 5) for p in pods(f"busy{i}", 1, queue="q1", on=f"n{i}")]
+    outcome = play(
+        nodes, locking("q1", share=0.5), queue("q2"), busy,
+        pod("h", 4, queue="q2", at=1), pod("p", 4, queue="q1", at=3),
+        reserve={**SOON, "reservedNodePercent": 25}, until=9,
+    )  # fmt: skip
+    assert outcome.reserved == {"n1": ["p"], "n3": ["h"]}
+
+
 def test_what_is_set_aside_at_the_same_moment_wins() -> None:
     """At t=4 the scheduler sets n1 aside for q2's big pod (starving since t=3), and at the same time q1's guarantee is
     turned on. The controllers run first, so n1 is q1's and n2 is set aside. Where the status says n1 although n1 is set

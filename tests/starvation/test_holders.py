@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from explanations.close_scenes import close_gang, gpu_pod, hard, rack
 from starvation.scenes import gang, group, node, patch, pod, priority_class, queue, scene
 from starvation.stories import EVERYWHERE, LENDING, THRESHOLD
 
@@ -352,3 +353,18 @@ def test_nodes_are_set_aside_for_a_gang_only_with_slots_for_its_pods_without_req
         gang("g", 3, 0, at=1), reserve={"starvingJobTimeThreshold": 2}, until=6,
     )  # fmt: skip
     assert story.run().reserved == reserved
+
+
+def test_only_the_domain_that_a_close_group_would_get_is_kept_for_it_while_it_waits_in_line() -> None:
+    # One GPU per node. The group needs both nodes of rb, because a static pod stays in ra, and rb-0 is set aside for h.
+    # So it waits in line, and rb-1 is kept for it. The last node of ra is of no use to it, and k gets it.
+    ra, rb = rack("ra", 1, 1), rack("rb", 1, 1)
+    rb[0]["metadata"]["labels"] = {"for": "h"}
+    static = gpu_pod("static", on="ra-0")
+    static["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "static"
+    story = scene(
+        ra, rb, static, [gpu_pod(f"old-{name}", on=name, run=60) for name in ("ra-1", "rb-0", "rb-1")],
+        gpu_pod("h", at=1, selector={"for": "h"}), close_gang("g", 2, topology=hard(highestTierAllowed=1), at=2),
+        gpu_pod("k", at=3), reserve={"starvingJobTimeThreshold": 2, "reservedNodePercent": 100}, until=6,
+    )  # fmt: skip
+    assert story.run().reserved == {"rb-0": ["h"], "ra-1": ["k"]}

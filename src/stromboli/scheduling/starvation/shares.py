@@ -195,7 +195,7 @@ def _waiting_jobs(session: Session) -> Iterator[Job]:
     """Jobs that wait for nodes, and could start."""
     enqueues = session.has_action("enqueue")
     for job in session.waiting:
-        waits = job.pending_count and job.queue.open and not (enqueues and job.phase == "Pending")
+        waits = job.queue.open and not (enqueues and job.phase == "Pending")
         if waits and not is_known_not_to_start(job):
             yield job
 
