@@ -7,9 +7,12 @@ another.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import gzip
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +20,7 @@ import pytest
 
 from kube.certificates import Authority
 from live.scripted_server import Play, Received, ScriptedServer, always_ok, answer
-from stromboli.kube.client import Client, ClientConfig, Failure
+from stromboli.kube.client import PODS, Client, ClientConfig, Failure
 from stromboli.kube.client import connection_pool as pool_module
 from stromboli.kube.client.auth import StaticCredentials, TokenFile
 from stromboli.kube.client.auth.credentials import Identity, bearer
@@ -537,5 +540,68 @@ def test_a_closed_client_has_no_connections(authority: Authority) -> None:
                     while len(server.received) < 2:
                         await asyncio.sleep(0.01)
             assert (await waiting).message.endswith(" broke")
+
+    asyncio.run(run())
+
+
+# What is left of connections
+
+EVENT = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}\n'
+WATCHED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n" % (len(EVENT), EVENT)
+
+
+async def freed() -> None:
+    """Not only when old garbage is collected, which our processes do once an hour: watches end every five minutes, and
+    each of their connections has buffers of several hundred KiB."""
+    async with asyncio.timeout(30):
+        while any(isinstance(one, Connection) for one in gc.get_objects()):
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize(
+    "play",
+    [
+        raw(answer(b"{}", "Connection: close"), then=False),
+        raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", then=False),
+        raw(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"),
+        raw(b"not HTTP"),
+    ],
+    ids=["whole", "half", "not gzip", "not HTTP"],
+)
+def test_the_connection_of_a_request_is_freed_when_it_is_closed(play: Play, authority: Authority) -> None:
+    async def run() -> None:
+        async with ScriptedServer(authority, play) as server, server.client() as client:
+            with contextlib.suppress(Failure):
+                await client.request("GET", "/a")
+            await freed()
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize(
+    ("play", "leaves"),
+    [(raw(WATCHED), True), (raw(WATCHED, b"0\r\n\r\n"), False), (raw(WATCHED, then=False), False)],
+    ids=["left", "ended", "cut"],
+)
+def test_the_connection_of_a_watch_is_freed_when_it_ends(play: Play, leaves: bool, authority: Authority) -> None:
+    async def run() -> None:
+        async with ScriptedServer(authority, play) as server, server.client() as client:
+            with contextlib.suppress(Failure):
+                async with aclosing(client.watch(PODS, "1")) as events:
+                    async for _ in events:
+                        if leaves:
+                            break
+            assert len(server.received) == 1
+            await freed()
 
     asyncio.run(run())

@@ -49,9 +49,10 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self.transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._parser = HttpResponseParser(self)
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)  # until the connection is lost
         self._news: asyncio.Future[None] | None = None  # somebody waits for the response, or for a part of it
-        self._error: OSError | None = None  # why there will be no more
+        # Why there will be no more. An error that was raised would know the frames it went through, and these us.
+        self._error: type[OSError] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0  # of the request in flight
         self._in_use = False
@@ -107,7 +108,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once. The event loop may not run long enough for an orderly TLS shutdown."""
-        self._break(ConnectionAbortedError())
+        self._break(ConnectionAbortedError)
 
     def close(self) -> None:
         if self.transport is not None:
@@ -135,14 +136,14 @@ class Connection(asyncio.Protocol):
         self._timer = None
         if self._in_use and not self._is_stream:
             if self._deadline <= self._loop.time():
-                self._break(TimeoutError())
+                self._break(TimeoutError)
             else:
                 self._set_deadline(self._deadline)
 
     async def _wait(self) -> None:
         """Until there is more: the whole response, or of a stream the next part."""
         if self._error is not None:
-            raise self._error
+            raise self._error()
         self._news = self._loop.create_future()
         try:
             await self._news
@@ -155,27 +156,30 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        assert self._parser is not None
         self._around += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
-            self._break(ConnectionAbortedError())
+            self._break(ConnectionAbortedError)
         if self._in_use and self._around > LARGEST_HEAD:
-            self._break(BodyTooLarge())
+            self._break(BodyTooLarge)
 
     def eof_received(self) -> None:
         # The server has closed an idle connection; a request must not be written to it any more.
         if not self._in_use:
-            self._error = self._error or ConnectionResetError()
+            self._error = self._error or ConnectionResetError
 
     def connection_lost(self, error: Exception | None) -> None:
         # Without a length the end of the connection is the end of the response.
         is_end = self._in_use and self.status and error is None and "content-length" not in self.headers
         if is_end and "transfer-encoding" not in self.headers:
             self.on_message_complete()
-        self._break(ConnectionResetError())
+        self._break(ConnectionResetError)
+        # Both know us. We would stay together, with the buffers of TLS, until old garbage is collected, once an hour.
+        self._parser = self.transport = None
 
-    def _break(self, error: OSError) -> None:
+    def _break(self, error: type[OSError]) -> None:
         if self._error is None:
             self._error = error
         if self.transport is not None:
@@ -183,7 +187,7 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if self._news is not None and not self._news.done():
-            self._news.set_exception(self._error)
+            self._news.set_exception(self._error())
 
     # -- called by the parser -----------------------------------------------------------------------------------
 
@@ -197,6 +201,7 @@ class Connection(asyncio.Protocol):
             self.headers[name.decode()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
+        assert self._parser is not None
         status = self._parser.get_status_code()
         if status < 200:  # for example 100 Continue: the response follows
             self.headers.clear()
@@ -205,7 +210,7 @@ class Connection(asyncio.Protocol):
         try:
             self._decoder = decoder_for(self.headers.get("content-encoding"))
         except BrokenEncoding as error:
-            self._break(error)
+            self._break(type(error))
             raise
         if self._is_stream:
             self._wake()
@@ -220,7 +225,7 @@ class Connection(asyncio.Protocol):
             elif len(body) > most:
                 raise BodyTooLarge
         except OSError as error:
-            self._break(error)
+            self._break(type(error))
             raise  # it ends the parser, too
         if not self._body:
             self._body = body
@@ -240,14 +245,14 @@ class Connection(asyncio.Protocol):
             try:
                 self._decoder.finish()
             except BrokenEncoding as error:
-                self._break(error)
+                self._break(type(error))
                 return
         self._is_complete = True
         self._in_use = False
         # A server may answer before it has read the whole request. The rest of it is then still to be sent.
         is_sent = self.transport is not None and not self.transport.get_write_buffer_size()
-        if not is_sent or not self._parser.should_keep_alive():
-            self._error = self._error or ConnectionResetError()
+        if not is_sent or self._parser is None or not self._parser.should_keep_alive():
+            self._error = self._error or ConnectionResetError
         self._wake()
 
     def _wake(self) -> None:
