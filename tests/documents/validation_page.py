@@ -12,7 +12,11 @@ from stromboli.api.rules.requests import REQUEST_RULES
 from stromboli.api.rules.walk import Part, parts
 from stromboli.kube.crds import definitions
 
-_ROOTS = (kinds.Queue, kinds.PodGroup, kinds.Job, kinds.Command, kinds.Reservation, kinds.HyperNode, kinds.Pod)
+_ROOTS = (
+    kinds.Queue, kinds.PodGroup, kinds.Job, kinds.CronJob, kinds.Command, kinds.Reservation, kinds.HyperNode, kinds.Pod,
+)  # fmt: skip
+_OF_JOBS = "job_template"  # of a CronJob: the page says once that the rules of Jobs hold there
+_LONGEST = 300  # characters of a pattern that is shown
 _DOORS = {Door.DEFINITION: "1.25", Door.POLICY: "1.30"}
 
 
@@ -38,6 +42,8 @@ def _paths(kind: type, rule: Rule) -> Iterator[tuple[Part, ...]]:
     if kind is rule.on:
         yield ()
     for part in parts(kind, frozenset({rule.on})):
+        if part.attribute == _OF_JOBS:
+            continue
         for rest in _paths(part.kind, rule):
             yield (part, *rest)
 
@@ -56,7 +62,7 @@ def field_rows() -> list[str]:
 
 
 def _fields(schema: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    if path.endswith((".template", "volumeClaim")):
+    if path.endswith((".template", "volumeClaim", ".jobTemplate.spec")):
         return
     words = "; ".join(_words(schema))
     if words and path:
@@ -79,7 +85,9 @@ def _words(schema: dict[str, Any]) -> Iterator[str]:
         yield f"{low} or more" if high is None else f"from {low} to {high}"
     if "enum" in schema:
         yield "one of " + ", ".join(f"`{one}`" for one in schema["enum"] if one)
-    if "pattern" in schema:
+    if "pattern" in schema and len(schema["pattern"]) > _LONGEST:
+        yield "matches a pattern"
+    elif "pattern" in schema:
         yield f"matches `{schema['pattern']}`".replace("|", "\\|")
     for facet, words in (
         ("minLength", "at least {} character"), ("maxLength", "at most {} characters"),

@@ -54,6 +54,7 @@ SCHEDULER: Mapping[tuple[str, str], str] = {
 
 FINALIZERS: Mapping[tuple[str, str], str] = {
     ("batch.volcano.sh", "jobs/finalizers"): "update",
+    ("batch.volcano.sh", "cronjobs/finalizers"): "update",
     ("", "pods/finalizers"): "update",
     ("apps", "daemonsets/finalizers"): "update",
     ("apps", "replicasets/finalizers"): "update",
@@ -72,8 +73,10 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("scheduling.volcano.sh", "reservations"): "list watch delete",
     ("scheduling.volcano.sh", "reservations/status"): "patch",
     ("", "pods"): "list watch create patch delete",
-    ("batch.volcano.sh", "jobs"): "list watch delete",
+    ("batch.volcano.sh", "jobs"): "list watch create delete",
     ("batch.volcano.sh", "jobs/status"): "patch",
+    ("batch.volcano.sh", "cronjobs"): "list watch",
+    ("batch.volcano.sh", "cronjobs/status"): "patch",
     ("scheduling.volcano.sh", "podgroups"): "list watch create patch delete",
     ("scheduling.volcano.sh", "podgroups/status"): "patch",
     ("scheduling.volcano.sh", "queues"): "list watch create patch",

@@ -375,6 +375,18 @@ def test_the_processes_can_do_their_work_with_these_rights(
     eventually(lambda: _is_accepted(cluster))
     cluster.admin.delete(f"{HYPER_NODES}/{cluster.name}")
 
+    # A CronJob creates a Job.
+    cron_jobs = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{cluster.namespace}/cronjobs"
+    template = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
+    every = {"schedule": "@every 2s", "jobTemplate": {"spec": {
+        "schedulerName": cluster.name, "tasks": [{"replicas": 1, "template": template}],
+    }}}  # fmt: skip
+    kind = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "metadata": {"name": "tick"}}
+    cluster.admin.create(cron_jobs, {**kind, "spec": every})
+    eventually(lambda: cluster.admin.get(f"{cron_jobs}/tick").get("status", {}).get("lastScheduleTime"), timeout=60)
+    assert cluster.admin.list(job)
+    cluster.admin.delete(f"{cron_jobs}/tick")
+
     # A queue is closed by a command.
     queue = cluster.queue("closed")
     commands = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"

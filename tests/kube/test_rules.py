@@ -23,6 +23,7 @@ PATHS = {
     "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",
     "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
     "Job": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs",
+    "CronJob": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/cronjobs",
     "Command": "/apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands",
     "Reservation": "/apis/scheduling.volcano.sh/v1alpha1/reservations",
     "HyperNode": "/apis/topology.volcano.sh/v1alpha1/hypernodes",

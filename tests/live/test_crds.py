@@ -19,7 +19,7 @@ from stromboli.kube.crds.definitions import OPEN, RULES_KEY
 from validation.cel_rules import cel_broken, filled_in, schemas
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-TEMPLATES = ("Job", "Reservation")
+TEMPLATES = ("CronJob", "Job", "Reservation")
 FILES = {**files(), **policy_files(), **mutation_files()}
 
 
@@ -160,11 +160,21 @@ def test_defaults_are_those_of_the_python_side() -> None:
 
 def test_patterns_are_understood_by_the_server() -> None:
     """It is written in Go, whose expressions know no look-around and no back-references."""
-    patterns = re.findall(r"pattern: (.+)", "".join(FILES.values()))
+    patterns = [*_patterns(definitions())]
     assert patterns
     for pattern in patterns:
         assert pattern.startswith("^")
         assert not re.search(r"\(\?[=!<]|\\[1-9]", pattern)
+
+
+def _patterns(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("pattern"), str):
+            yield node["pattern"]
+        node = [*node.values()]
+    if isinstance(node, list):
+        for part in node:
+            yield from _patterns(part)
 
 
 def test_a_misspelt_field_would_be_noticed() -> None:

@@ -64,6 +64,14 @@ BASES: tuple[Document, ...] = (
         },
     },
     {
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "metadata": {"name": "t", "namespace": "default"},
+        "spec": {
+            "schedule": "*/5 8-17 * * mon-fri", "timeZone": "Europe/Rome", "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": 60, "suspend": True, "failedJobsHistoryLimit": 1,
+            "jobTemplate": {"metadata": {"labels": {"team": "a"}}, "spec": {"minAvailable": 1, "tasks": [_task("a")]}},
+        },
+    },
+    {
         "apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "h"},
         "spec": {
             "tier": 2, "tierName": "block",
@@ -87,6 +95,7 @@ BASES: tuple[Document, ...] = (
 _EXTRAS: dict[str, tuple[tuple[tuple[str, ...], Any], ...]] = {
     "Queue": (
         (("spec", "dequeueStrategy"), "lifo"), (("spec", "priority"), -1),
+        (("spec", "parent"), "q"),
         (("spec", "guarantee"), {"policy": "Guaranteed"}),
     ),
     "Job": (
@@ -98,6 +107,12 @@ _EXTRAS: dict[str, tuple[tuple[tuple[str, ...], Any], ...]] = {
         (("spec", "tasks"), [_task("a", minAvailable=2, partitionPolicy={
             "totalPartitions": 2, "partitionSize": 1, "minPartitions": 1})]),
         (("spec", "ttlSecondsAfterFinished"), -1), (("spec", "tasks"), [_task("a", dependsOn={"name": ["a"]})]),
+    ),
+    "CronJob": (
+        (("spec", "schedule"), "60 * * * *"), (("spec", "schedule"), "* * * *"), (("spec", "schedule"), "@often"),
+        (("spec", "timeZone"), "a b"), (("spec", "concurrencyPolicy"), "Never"), (("metadata", "name"), "t" * 53),
+        (("spec", "jobTemplate", "spec", "minAvailable"), 9),
+        (("spec", "jobTemplate", "spec", "plugins"), {"magic": []}),
     ),
     "PodGroup": (
         (("spec", "subGroupPolicy"), [{"labelSelector": {"matchLabels": {"-a": "b"}}}]),

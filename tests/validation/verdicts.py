@@ -19,6 +19,7 @@ from kube.test_rules import PATHS
 from stromboli.api import (
     ApiError,
     Command,
+    CronJob,
     HyperNode,
     Job,
     KObject,
@@ -121,7 +122,7 @@ def said_by_controllers(obj: KObject) -> str:
 def _rejection(obj: KObject) -> str:
     if isinstance(obj, Job):
         return obj.status.state.message if obj.status.state.reason == "Invalid" else ""
-    assert isinstance(obj, Queue | PodGroup | Reservation | HyperNode)
+    assert isinstance(obj, Queue | PodGroup | Reservation | HyperNode | CronJob)
     conditions = [one for one in obj.status.conditions if one.status == "False" and one.reason == "Invalid"]
     return conditions[0].message if conditions else ""
 
@@ -162,7 +163,13 @@ def _is_left_to_controllers(error: ApiError, document: Document) -> bool:
     if document["kind"] not in schemas():
         return False
     by_rule = any(rule.must in error.message for rule in RULES)
-    in_template = error.field.startswith(("spec.template.spec", "spec.tasks[0].template.spec"))
+    in_template = error.field.removeprefix("spec.jobTemplate.").startswith(
+        ("spec.template.spec", "spec.tasks[0].template.spec")
+    )
+    if error.field in ("spec.schedule", "spec.timeZone") and (
+        "before it begins" in error.message or "time zone" in error.message
+    ):
+        return True
     return not by_rule and (in_template or "lead back" in error.message or "replicas together" in error.message)
 
 

@@ -8,13 +8,15 @@ them twice changes nothing.
 from __future__ import annotations
 
 from .kinds import CLUSTER_SCOPED, KObject
-from .kinds.batch import Job, PodGroup, Queue, Reservation, TaskSpec
+from .kinds.batch import CronJob, CronJobSpec, Job, JobSpec, PodGroup, Queue, Reservation, TaskSpec
 from .kinds.core import Node, ReplicaSet, StatefulSet
 from .kinds.pods import Pod, PodSpec
 from .names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, DEFAULT_SCHEDULER
 
 MAX_RETRY = 3
 RESERVATION_TTL = "24h"
+SUCCESSFUL_JOBS = 3  # that a CronJob keeps
+FAILED_JOBS = 1
 
 
 def default(obj: KObject) -> None:
@@ -35,7 +37,9 @@ def default(obj: KObject) -> None:
         case PodGroup():
             obj.spec.queue = obj.spec.queue or DEFAULT_QUEUE
         case Job():
-            _job(obj)
+            _job(obj.spec)
+        case CronJob():
+            _cron_job(obj.spec)
         case Reservation():
             _reservation(obj)
 
@@ -60,8 +64,17 @@ def _queue(queue: Queue) -> None:
     spec.dequeue_strategy = spec.dequeue_strategy or "traverse"
 
 
-def _job(job: Job) -> None:
-    spec = job.spec
+def _cron_job(spec: CronJobSpec) -> None:
+    spec.concurrency_policy = spec.concurrency_policy or "Allow"
+    spec.suspend = bool(spec.suspend)
+    if spec.successful_jobs_history_limit is None:
+        spec.successful_jobs_history_limit = SUCCESSFUL_JOBS
+    if spec.failed_jobs_history_limit is None:
+        spec.failed_jobs_history_limit = FAILED_JOBS
+    _job(spec.job_template.spec)
+
+
+def _job(spec: JobSpec) -> None:
     spec.queue = spec.queue or DEFAULT_QUEUE
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
     spec.max_retry = spec.max_retry or MAX_RETRY  # 0 means the default, as in Volcano

@@ -36,6 +36,9 @@ PARTITION_ID = "volcano.sh/partition-id"
 TEMPLATE_UID = "volcano.sh/template-uid"
 VOLCANO_PREFIX = "volcano.sh/"
 
+# What the CronJob controller writes on the Jobs it creates: the time for which they are.
+SCHEDULED_AT = "volcano.sh/cronjob-scheduled-timestamp"
+
 # Who made a HyperNode, if no user did.
 TOPOLOGY_SOURCE = "volcano.sh/network-topology-source"
 

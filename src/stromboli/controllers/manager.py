@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from stromboli.api import Job, KObject, Pod, PodGroup, Queue, key, names
+from stromboli.api import CronJob, Job, KObject, Pod, PodGroup, Queue, key, names
 from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 from stromboli.cluster import Applied, Deleted
 
 from .changes import Change, Objects, Update
+from .cron import CronJobController
 from .disruption_budget import DisruptionBudgetController
 from .hyper_nodes import HyperNodeController, HyperNodeDiscovery
 from .job import JobController, PodLimits, check_job
@@ -116,6 +117,7 @@ class ControllerManager:
             ),
             ReservationController(retention=reservation_retention, validates=validate),
             HyperNodeController(),
+            CronJobController(validates=validate),
         ]
         if topology_keys:
             self._controllers.append(HyperNodeDiscovery(topology_keys))
@@ -161,7 +163,8 @@ class ControllerManager:
         if not self._has_started:
             return  # the first pass reads everything
         obj = event.object
-        kind = Job if isinstance(obj, Job) else type(obj)
+        # Those of an API server are of classes derived from these.
+        kind = next((kind for kind in (Job, CronJob) if isinstance(obj, kind)), type(obj))
         observers = self._observers.get(kind)
         if observers is None:
             return

@@ -7,7 +7,7 @@ reference is used only for owners that we cannot see, such as a DaemonSet.
 
 from __future__ import annotations
 
-from stromboli.api import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet, StatefulSet
+from stromboli.api import CronJob, Job, ObjectMeta, OwnerReference, Pod, ReplicaSet, StatefulSet
 
 from .changes import Objects
 
@@ -32,7 +32,7 @@ def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
-def owner_reference_to(owner: Owner | Pod) -> OwnerReference:
+def owner_reference_to(owner: Owner | CronJob | Pod) -> OwnerReference:
     return OwnerReference(
         api_version=owner.api_version,
         kind=owner.kind,
@@ -57,6 +57,10 @@ def controlling_reference(metadata: ObjectMeta) -> OwnerReference | None:
 def refers_to_job(reference: OwnerReference) -> bool:
     """Whether the owner is a Job of Volcano's API group. Kubernetes has a Job of its own (batch/v1)."""
     return reference.kind == "Job" and reference.api_version.startswith(_JOB_API_GROUP)
+
+
+def refers_to_cron_job(reference: OwnerReference) -> bool:
+    return reference.kind == "CronJob" and reference.api_version.startswith(_JOB_API_GROUP)
 
 
 def find_owner(reference: OwnerReference, namespace: str, objects: Objects) -> Owner | None:

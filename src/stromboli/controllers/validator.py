@@ -4,8 +4,8 @@ A recent API server rejects invalid objects itself: the rules are part of the CR
 the schema. Then the controller rejects the object: it reports the error in the object's status and in an event, takes
 no action on it, and continues as soon as the object is corrected.
 
-    Job                status.state.reason Invalid, with the message; a new job is Pending and stays so
-    Queue, PodGroup    condition Accepted: False
+    Job                         status.state.reason Invalid, with the message; a new job is Pending and stays so
+    Queue, PodGroup, CronJob    condition Accepted: False
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def reject_queue(queue: Queue, error: str, now: float) -> list[Change]:
     return rejection(queue, replace(queue, status=replace(queue.status, conditions=conditions)), error)
 
 
-def rejection(before: Job | Queue | PodGroup, after: Job | Queue | PodGroup, error: str) -> list[Change]:
+def rejection(before: KObject, after: KObject, error: str) -> list[Change]:
     """The update of an object's status with an event about the error; nothing if the status is the same already."""
     if after == before:
         return []

@@ -19,6 +19,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from stromboli.api import (
+    CronJob,
     Job,
     KObject,
     PersistentVolumeClaim,
@@ -29,13 +30,16 @@ from stromboli.api import (
     StorageClass,
     key,
 )
+from stromboli.api.schedules import parse_schedule
 from stromboli.api.volumes.claims import selected_node
 from stromboli.api.volumes.provisioning import failed_attempts, provisioning
 from stromboli.api.waiting_reservations import waiting_pod_of
 
-from .virtual_time import Microseconds
+from .virtual_time import Microseconds, wall_clock
 from .world import World
 
+_TIMES: Final = 20
+"""How many times of the schedule of a CronJob are compared."""
 _FIRST_CYCLE: Final = 200
 """Cycles before the first comparison. Most runs are over by then."""
 
@@ -83,18 +87,21 @@ class RepetitionDetector:
     def _make_state(self, at: Microseconds) -> Hashable:
         store = self._world.store
         pods = sorted(
-            (_lasting_name(pod), pod.status.phase, pod.spec.node_name, pod.metadata.deletion_timestamp is not None)
+            (self._lasting_name(pod), pod.status.phase, pod.spec.node_name, pod.metadata.deletion_timestamp is not None)
             for pod in store.list(Pod)
         )
         reservations = []
         for reservation in store.list(Reservation):
             waiting = store.get(Pod, waiting_pod_of(reservation) or "")
-            who = reservation.metadata.name if waiting is None else _lasting_name(waiting)
+            who = reservation.metadata.name if waiting is None else self._lasting_name(waiting)
             reservations.append((who, reservation.status.phase, reservation.spec.node_name))
         statuses = (
-            sorted((_lasting_name(group), group.status.phase) for group in store.list(PodGroup)),
-            [(key(job), job.status.state.phase, job.status.retry_count) for job in store.list(Job)],
+            sorted((self._lasting_name(group), group.status.phase) for group in store.list(PodGroup)),
+            sorted(
+                (self._lasting_name(job), job.status.state.phase, job.status.retry_count) for job in store.list(Job)
+            ),
             [(key(q), q.status.state, tuple(q.status.reservation.nodes)) for q in store.list(Queue)],
+            [(key(one), self._times_to_come(one, at)) for one in store.list(CronJob)],
             [
                 (key(claim), claim.status.phase, selected_node(claim), self._failures_to_come(claim))
                 for claim in store.list(PersistentVolumeClaim)
@@ -120,12 +127,29 @@ class RepetitionDetector:
 
     def _owner_name(self, kind: str, namespace: str, name: str) -> str:
         pod = self._world.store.get(Pod, f"{namespace}/{name}") if kind == "Pod" else None
-        return f"{namespace}/{name}" if pod is None else _lasting_name(pod)
+        return f"{namespace}/{name}" if pod is None else self._lasting_name(pod)
 
+    def _lasting_name(self, obj: KObject) -> str:
+        """The name of the controlling owner, if there is one, or of the owner of that one: the Jobs of a CronJob come
+        and go, too."""
+        for owner in obj.metadata.owner_references:
+            if owner.controller:
+                job = (
+                    self._world.store.get(Job, f"{obj.metadata.namespace}/{owner.name}")
+                    if owner.kind == "Job"
+                    else None
+                )
+                named = f"{owner.kind} {obj.metadata.namespace}/{owner.name}"
+                return named if job is None or not job.metadata.owner_references else self._lasting_name(job)
+        return key(obj)
 
-def _lasting_name(obj: KObject) -> str:
-    """The name of the controlling owner, if there is one."""
-    for owner in obj.metadata.owner_references:
-        if owner.controller:
-            return f"{owner.kind} {obj.metadata.namespace}/{owner.name}"
-    return key(obj)
+    def _times_to_come(self, cron_job: CronJob, at: Microseconds) -> tuple[float, ...]:
+        """Of its schedule, from now on. A day is like the one before if its times are."""
+        spec, now = cron_job.spec, wall_clock(at)
+        if spec.suspend:
+            return ()
+        schedule, found, time = parse_schedule(spec.schedule, spec.time_zone or ""), list[float](), now
+        while len(found) < _TIMES and (following := schedule.next(time)) is not None:
+            found.append(following - now)
+            time = following
+        return tuple(found)

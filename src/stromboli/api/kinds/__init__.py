@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from .batch import (
     Command,
+    CronJob,
+    CronJobSpec,
+    CronJobStatus,
+    CronJobTemplate,
     DependsOn,
     Guarantee,
     GuaranteePercentage,
@@ -176,6 +180,10 @@ __all__ = [
     "ContainerStateTerminated",
     "ContainerStateWaiting",
     "ContainerStatus",
+    "CronJob",
+    "CronJobSpec",
+    "CronJobStatus",
+    "CronJobTemplate",
     "DependsOn",
     "DisruptionMode",
     "ExactMatch",

@@ -14,7 +14,16 @@ from typing import Any
 
 from msgspec import field
 
-from .metadata import ApiObject, ApiStruct, Condition, LabelSelector, ObjectReference, OwnerReference, ResourceList
+from .metadata import (
+    ApiObject,
+    ApiStruct,
+    Condition,
+    LabelSelector,
+    ObjectMeta,
+    ObjectReference,
+    OwnerReference,
+    ResourceList,
+)
 from .pods import PodTemplateSpec
 
 
@@ -254,6 +263,44 @@ class Job(ApiObject):
     kind: str = "Job"
     spec: JobSpec = field(default_factory=JobSpec)
     status: JobStatus = field(default_factory=JobStatus)
+
+
+class CronJobTemplate(ApiStruct):
+    """The jobs that a CronJob creates: their labels and annotations, and what they are."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: JobSpec = field(default_factory=JobSpec)
+
+
+class CronJobSpec(ApiStruct):
+    schedule: str = ""
+    time_zone: str | None = None
+    starting_deadline_seconds: int | None = None
+    concurrency_policy: str = ""
+    suspend: bool | None = None
+    job_template: CronJobTemplate = field(default_factory=CronJobTemplate)
+    successful_jobs_history_limit: int | None = None
+    failed_jobs_history_limit: int | None = None
+
+
+class CronJobStatus(ApiStruct):
+    """`schedule` is the one that counts since `schedule_since`: times of an earlier one are not made up for."""
+
+    active: list[ObjectReference] = field(default_factory=list)
+    last_schedule_time: str | None = None
+    last_successful_time: str | None = None
+    schedule: str = ""
+    schedule_since: str | None = None
+    conditions: list[Condition] = field(default_factory=list)
+
+
+class CronJob(ApiObject):
+    """Creates a Job whenever its schedule says so."""
+
+    api_version: str = "batch.volcano.sh/v1alpha1"
+    kind: str = "CronJob"
+    spec: CronJobSpec = field(default_factory=CronJobSpec)
+    status: CronJobStatus = field(default_factory=CronJobStatus)
 
 
 class Command(ApiObject):

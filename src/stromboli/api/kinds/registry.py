@@ -4,7 +4,7 @@ key of an object.
 
 from __future__ import annotations
 
-from .batch import Command, Job, PodGroup, Queue, Reservation
+from .batch import Command, CronJob, Job, PodGroup, Queue, Reservation
 from .core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSet, ResourceQuota, StatefulSet
 from .pods import Pod
 from .storage import CSIDriver, CSINode, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -23,6 +23,7 @@ KObject = (
     | Queue
     | PodGroup
     | Job
+    | CronJob
     | Command
     | Reservation
     | HyperNode
@@ -48,6 +49,7 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
     ("scheduling.volcano.sh/v1beta1", "Queue"): Queue,
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): PodGroup,
     ("batch.volcano.sh/v1alpha1", "Job"): Job,
+    ("batch.volcano.sh/v1alpha1", "CronJob"): CronJob,
     ("bus.volcano.sh/v1alpha1", "Command"): Command,
     ("scheduling.volcano.sh/v1alpha1", "Reservation"): Reservation,
     ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from . import groups, hyper_nodes, jobs, lifecycle_policies, others, queues, reservations
+from . import cron_jobs, groups, hyper_nodes, jobs, lifecycle_policies, others, queues, reservations
 from .rule import Rule
 from .walk import structs
 
@@ -19,6 +19,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *queues.RULES,
     *groups.RULES,
     *jobs.RULES,
+    *cron_jobs.RULES,
     *lifecycle_policies.RULES,
     *reservations.RULES,
     *hyper_nodes.RULES,
@@ -62,6 +63,10 @@ UNSEEN: Final = (
     Unseen("Job", "spec.tasks[].template", "must be a valid pod template", _LATER),
     Unseen("Job", "spec.volumes[].volumeClaim", "must be a valid claim", _LATER),
     Unseen("Job", "spec.plugins", "must have arguments that the plugin knows", "each plugin reads its own"),
+    Unseen("CronJob", "spec.schedule", "must have no range that ends before it begins",
+           "a pattern cannot compare numbers"),
+    Unseen("CronJob", "spec.timeZone", "must be a time zone that the controllers know", "CEL cannot ask for one"),
+    Unseen("CronJob", "spec.jobTemplate", "what is said here of a Job", "the server judges it when it creates the Job"),
     Unseen("PodGroup", "spec.queue", "must exist; the PodGroup waits until it does", _OTHERS),
     Unseen("Reservation", "spec.template", "must be a valid pod template that requests at least one resource", _LATER),
     Unseen("HyperNode", "spec.members[].selector.regexMatch.pattern", "must be a regular expression",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds import KObject
-from stromboli.api.kinds.batch import Command, Job, PodGroup, Queue, Reservation
+from stromboli.api.kinds.batch import Command, CronJob, Job, PodGroup, Queue, Reservation
 from stromboli.api.kinds.core import (
     Namespace,
     Node,
@@ -31,6 +31,7 @@ from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 
 from . import rules
 from .batch import check_command, check_dependencies, check_job, check_pod_group, check_queue, check_reservation
+from .cron_jobs import check_cron_job, check_job_template
 from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints, check_template
 from .storage import check_capacity, check_claim, check_storage_class, check_volume
 from .topology import check_hyper_node
@@ -65,6 +66,8 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             check_pod_group(obj)
         case Job():
             check_job(obj, max_replicas=max_job_replicas)
+        case CronJob():
+            check_cron_job(obj, max_replicas=max_job_replicas)
         case Command():
             check_command(obj)
         case Reservation():
@@ -83,8 +86,7 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             check_capacity(obj)
     for broken in broken_rules(obj):
         raise ApiError(broken.field, broken.sentence)
-    if isinstance(obj, Job):
-        check_dependencies(obj.spec.tasks)
+    _check_dependencies(obj)
 
 
 def validate_update(old: KObject, new: KObject) -> None:
@@ -94,6 +96,13 @@ def validate_update(old: KObject, new: KObject) -> None:
     of_workloads = WorkloadPodGroup | CompositePodGroup
     if isinstance(old, of_workloads) and isinstance(new, of_workloads):
         check_group_update(old, new)
+
+
+def _check_dependencies(obj: KObject) -> None:
+    if isinstance(obj, Job):
+        check_dependencies(obj.spec.tasks)
+    elif isinstance(obj, CronJob):
+        check_job_template(obj)
 
 
 def _node_resources(offered: ResourceList, at: str) -> None:

@@ -14,6 +14,7 @@ from stromboli.api import (
     ApiObject,
     Command,
     CompositePodGroup,
+    CronJob,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -101,6 +102,7 @@ STATEFUL_SETS = Resource(StatefulSet, "apps/v1", "statefulsets", namespaced=True
 QUEUES = Resource(Queue, "scheduling.volcano.sh/v1beta1", "queues", namespaced=False, has_status=True)
 POD_GROUPS = Resource(PodGroup, "scheduling.volcano.sh/v1beta1", "podgroups", namespaced=True, has_status=True)
 JOBS = Resource(Job, "batch.volcano.sh/v1alpha1", "jobs", namespaced=True, has_status=True)
+CRON_JOBS = Resource(CronJob, "batch.volcano.sh/v1alpha1", "cronjobs", namespaced=True, has_status=True)
 COMMANDS = Resource(Command, "bus.volcano.sh/v1alpha1", "commands", namespaced=True, has_status=False)
 RESERVATIONS = Resource(
     Reservation, "scheduling.volcano.sh/v1alpha1", "reservations", namespaced=False, has_status=True
@@ -154,6 +156,7 @@ _BY_TYPE: dict[type[ApiObject], Resource[Any]] = {
             QUEUES,
             POD_GROUPS,
             JOBS,
+            CRON_JOBS,
             COMMANDS,
             RESERVATIONS,
             HYPER_NODES,

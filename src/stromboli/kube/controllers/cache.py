@@ -11,6 +11,7 @@ from typing import Final, TypeVar, cast
 
 from stromboli.api import (
     Command,
+    CronJob,
     HyperNode,
     Job,
     KObject,
@@ -30,7 +31,8 @@ from stromboli.cluster import Applied, Deleted
 T = TypeVar("T", bound=KObject)
 
 KINDS: Final = (
-    Command, HyperNode, Job, Namespace, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation, StatefulSet,
+    Command, CronJob, HyperNode, Job, Namespace, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation,
+    StatefulSet,
 )  # fmt: skip
 
 
@@ -74,4 +76,4 @@ class Cache:
 
 def kind_of(obj: KObject) -> type[KObject]:
     """The kind of the object. A LiveJob is a Job, and groups of scheduling.k8s.io are among the other groups."""
-    return next((kind for kind in (Job, PodGroup) if isinstance(obj, kind)), type(obj))
+    return next((kind for kind in (Job, CronJob, PodGroup) if isinstance(obj, kind)), type(obj))

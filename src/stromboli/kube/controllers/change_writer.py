@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from stromboli.api import Command, HyperNode, Job, KObject, Pod, PodGroup, Queue, Reservation, key
+from stromboli.api import Command, CronJob, HyperNode, Job, KObject, Pod, PodGroup, Queue, Reservation, key
 from stromboli.controllers import Change, Create, Delete, EnsureOwned, Notify, Objects, Update
 from stromboli.controllers.pod_owners import controlling_reference, owner_reference_to
 from stromboli.kube.client import (
@@ -53,8 +53,8 @@ from stromboli.kube.client import (
 from stromboli.kube.runtime import REQUEST_TIMEOUT, Fence, LimitedLog, Log, in_time
 
 from .cache import kind_of
-from .change_batches import BackoffKey, Batch, batches, job_of
-from .pod_templates import LIVE_JOBS, complete_pod
+from .change_batches import BackoffKey, Batch, batches, reported_owner
+from .pod_templates import LIVE_CRON_JOBS, LIVE_JOBS, complete
 
 _log = Log("controllers")
 
@@ -65,6 +65,7 @@ REPORTED_PODS: Final = 10  # how many pods of a batch get an event about one fai
 PASS_TIMEOUT: Final = 1.0  # seconds after which no more changes of a pass are started
 
 _RESOURCES: Final[dict[type[KObject], Resource[Any]]] = {
+    CronJob: LIVE_CRON_JOBS,
     HyperNode: HYPER_NODES,
     Job: LIVE_JOBS,
     Pod: PODS,
@@ -229,7 +230,7 @@ class ChangeWriter:
 
     async def _create(self, change: Create, objects: Objects) -> None:
         obj = change.object
-        body = complete_pod(obj, change.task) if isinstance(obj, Pod) else obj
+        body = complete(obj, change.source)
         resource = _resource(change)
         try:
             self._on_object(await self._send(lambda: self._client.create(resource, body)))
@@ -327,12 +328,12 @@ class ChangeWriter:
             failure=failure.message,
         )
         if isinstance(change, Create | EnsureOwned):
-            job = job_of(obj, objects)
-            if job is not None:
+            owner = reported_owner(obj, objects)
+            if owner is not None:
                 what = change.owned.kind if isinstance(change, EnsureOwned) else obj.kind
                 name = change.owned.name if isinstance(change, EnsureOwned) else obj.metadata.name
                 message = f"{what} {name} could not be created: {failure.message}"
-                self._record(job, "FailedCreate", message, warning=True)
+                self._record(owner, "FailedCreate", message, warning=True)
 
     def _report_missing_group(self, batch: Batch, error: str) -> None:
         """A plain pod has no owner of ours that could say why it gets no group."""

@@ -64,7 +64,7 @@ from stromboli.kube.runtime import (
     missing_definitions,
 )
 from stromboli.kube.runtime.object_containment import MOST_ERRORS, ObjectContainment
-from stromboli.kube.runtime.served import served_optional_kinds, watch_optional_kinds
+from stromboli.kube.runtime.served import OF_PODS, served_optional_kinds, watch_optional_kinds
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.error_reasons import internal_error
 
@@ -73,7 +73,7 @@ from .change_writer import ChangeWriter
 from .command_queue import CommandQueue
 from .metrics import ControllerMetrics
 from .observed_objects import ObservedObjects
-from .pod_templates import LIVE_JOBS
+from .pod_templates import LIVE_CRON_JOBS, LIVE_JOBS
 from .stateful_sets import serves_stateful_sets
 
 _log = Log("controllers")
@@ -88,6 +88,7 @@ STANDBY_PERIOD: Final = 1.0  # seconds between two batches of events while anoth
 SETTLE: Final = 1.0  # seconds after taking over, until our watches show what the last leader wrote
 TOO_MANY_CRASHES: Final = 5
 
+OPTIONAL_KINDS: Final = (*OF_PODS, LIVE_CRON_JOBS)
 POD_LIMITS: Final = PodLimits(per_pass=3000, per_job=1000, visits=3000)  # about what a pass has time to write
 
 
@@ -191,13 +192,13 @@ class ControllersComponent:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set; then finish what is in flight."""
-        optional = await served_optional_kinds(self._client)
+        optional = await served_optional_kinds(self._client, OPTIONAL_KINDS)
         self._watch([*optional, *([STATEFUL_SETS] if await serves_stateful_sets(self._client, stop) else [])])
         background: list[Coroutine[Any, Any, None]] = [
             *(reflector.run() for reflector in self._reflectors.values()),
             self._recorder.run(),
             self._wake_up(stop),
-            watch_optional_kinds(self._client, optional, self._watch),
+            watch_optional_kinds(self._client, optional, self._watch, OPTIONAL_KINDS),
         ]
         if self._lock_rules is not None:
             background.append(self._lock_rules.run(lambda rules: self._wake.set(), lambda reason: None))

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from stromboli.api import Job, KObject, Node, Pod, default, key
+from stromboli.api import CronJob, Job, JobSpec, KObject, Node, Pod, default, key
 from stromboli.api.timestamps import format_timestamp
 from stromboli.api.upstream import translated
 from stromboli.cluster import Applied, Deleted
@@ -102,6 +102,8 @@ class ObservedObjects:
             self._report_pod_deletion(event, controllers, now)
         elif isinstance(event.object, Job):
             event = self._hide_foreign(event, event.object)
+        elif isinstance(event.object, CronJob) and self._is_foreign(event.object.spec.job_template.spec):
+            event = Deleted(event.object)
         self._show(event, controllers)
 
     def _show(self, event: Applied | Deleted, controllers: ControllerManager | None) -> None:
@@ -117,11 +119,14 @@ class ObservedObjects:
 
     def _hide_foreign(self, event: Applied | Deleted, job: Job) -> Applied | Deleted:
         """Hide Jobs of other schedulers, and the commands for them."""
-        if isinstance(event, Deleted) or job.spec.scheduler_name == self._scheduler_name:
+        if isinstance(event, Deleted) or not self._is_foreign(job.spec):
             self.foreign.discard(key(job))
             return event
         self.foreign.add(key(job))
         return Deleted(job)
+
+    def _is_foreign(self, spec: JobSpec) -> bool:
+        return spec.scheduler_name != self._scheduler_name
 
     def _report_pod_deletion(self, event: Applied | Deleted, controllers: ControllerManager | None, now: float) -> None:
         """Report a deleted pod to the controllers once: when its deletion starts, or when it is gone without a visible

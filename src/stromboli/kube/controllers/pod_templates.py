@@ -1,9 +1,10 @@
-"""Completes pods with every field of their task's template.
+"""Completes pods with every field of their task's template, and Jobs with every field of the CronJob's.
 
 Our types hold only what scheduling reads, but a pod that really runs needs the rest: pull secrets, probes, security
 contexts, and whatever the next Kubernetes version adds. So a Job from an API server keeps the raw template of each task
 beside the decoded one. A controller builds the pod from the decoded template; here both are merged. What the controller
-left unchanged is taken from the raw template, what it set or changed is taken from the pod.
+left unchanged is taken from the raw template, what it set or changed is taken from the pod. A CronJob keeps the raw
+spec of its Jobs, which is sent as it is.
 """
 
 from __future__ import annotations
@@ -15,8 +16,18 @@ from typing import Any
 import msgspec
 
 from stromboli import plain_json
-from stromboli.api import Job, JobSpec, Pod, PodTemplateSpec, TaskSpec
-from stromboli.kube.client import JOBS, Resource
+from stromboli.api import (
+    CronJob,
+    CronJobSpec,
+    CronJobTemplate,
+    Job,
+    JobSpec,
+    KObject,
+    Pod,
+    PodTemplateSpec,
+    TaskSpec,
+)
+from stromboli.kube.client import CRON_JOBS, JOBS, Resource
 
 _MERGED_BY_INDEX = ("containers", "initContainers")  # lists whose items the controller changes without adding any
 
@@ -44,10 +55,41 @@ class LiveJob(Job):
 LIVE_JOBS: Resource[Job] = replace(JOBS, type=LiveJob)
 
 
-def complete_pod(pod: Pod, task: TaskSpec | None) -> Pod | dict[str, Any]:
-    """What to send to the server for a pod that was built from a task's template."""
-    if not isinstance(task, LiveTask) or not task.raw_template:
-        return pod
+class LiveJobTemplate(CronJobTemplate):
+    spec: Any = msgspec.field(default_factory=JobSpec)  # JSON while it is decoded, then a JobSpec
+    raw_spec: bytes = b""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.spec, dict):
+            self.raw_spec = msgspec.json.encode(self.spec)
+            self.spec = msgspec.convert(self.spec, JobSpec)
+
+
+class LiveCronJobSpec(CronJobSpec):
+    job_template: LiveJobTemplate = msgspec.field(default_factory=LiveJobTemplate)
+
+
+class LiveCronJob(CronJob):
+    """A CronJob as it comes from an API server."""
+
+    spec: LiveCronJobSpec = msgspec.field(default_factory=LiveCronJobSpec)
+
+
+LIVE_CRON_JOBS: Resource[CronJob] = replace(CRON_JOBS, type=LiveCronJob)
+
+
+def complete(obj: KObject, source: TaskSpec | CronJobTemplate | None) -> KObject | dict[str, Any]:
+    """What to send to the server for an object that was built from a template."""
+    if isinstance(obj, Pod) and isinstance(source, LiveTask) and source.raw_template:
+        return _complete_pod(obj, source)
+    if isinstance(obj, Job) and isinstance(source, LiveJobTemplate) and source.raw_spec:
+        body: dict[str, Any] = msgspec.to_builtins(obj)
+        del body["status"]
+        return body | {"spec": plain_json.decode_shallow(source.raw_spec)}
+    return obj
+
+
+def _complete_pod(pod: Pod, task: LiveTask) -> dict[str, Any]:
     raw = plain_json.decode_shallow(bytes(task.raw_template))
     body: dict[str, Any] = msgspec.to_builtins(pod)
     read = msgspec.to_builtins(task.template.spec)

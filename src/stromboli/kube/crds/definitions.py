@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec.inspect as types
 from msgspec import Struct
 
-from stromboli.api import ApiObject, Command, HyperNode, Job, PodGroup, PodTemplateSpec, Queue, Reservation
+from stromboli.api import ApiObject, Command, CronJob, HyperNode, Job, PodGroup, PodTemplateSpec, Queue, Reservation
 from stromboli.api.rules import RULES, Door, Rule
 from stromboli.api.rules.rule import DEFINITIONS, POLICIES
 from stromboli.api.validation.limits import MAX_RESOURCES
@@ -83,6 +83,18 @@ _KINDS: Final = (
             ("minAvailable", "integer", ".spec.minAvailable"),
             ("RUNNINGS", "integer", ".status.running"),
             ("QUEUE", "string", ".spec.queue"),
+            _AGE,
+        ),
+    ),
+    _Kind(
+        CronJob,
+        "Creates a Job whenever its schedule says so.",
+        ("cronvcjob", "cronvj"),
+        (
+            ("SCHEDULE", "string", ".spec.schedule"),
+            ("TIMEZONE", "string", ".spec.timeZone"),
+            ("SUSPEND", "boolean", ".spec.suspend"),
+            ("LAST SCHEDULE", "date", ".status.lastScheduleTime"),
             _AGE,
         ),
     ),

@@ -13,6 +13,10 @@ from msgspec import Struct
 
 from stromboli.api import (
     Command,
+    CronJob,
+    CronJobSpec,
+    CronJobStatus,
+    CronJobTemplate,
     DependsOn,
     Guarantee,
     GuaranteePercentage,
@@ -194,6 +198,26 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
         "reason": "Why, in one word.",
         "message": "Why, in a sentence.",
         "lastTransitionTime": "When the phase changed.",
+    },
+    CronJob: {"spec": "When to create which Jobs.", "status": "What was created."},
+    CronJobSpec: {
+        "schedule": 'When, such as "0 8 * * mon-fri": minute, hour, day, month, day of the week; or @daily, @every 6h.',
+        "timeZone": "The time zone of the schedule, such as Europe/Rome; by default UTC.",
+        "startingDeadlineSeconds": "A Job that is later than this is left out; by default it is created late.",
+        "concurrencyPolicy": "While a Job still runs. Allow: create the next. Forbid: wait. Replace: delete it.",
+        "suspend": "Create no Jobs. Those that run are not touched.",
+        "jobTemplate": "The Jobs.",
+        "successfulJobsHistoryLimit": "How many completed Jobs are kept.",
+        "failedJobsHistoryLimit": "How many failed Jobs are kept.",
+    },
+    CronJobTemplate: {"metadata": "Labels and annotations of the Jobs.", "spec": "The Jobs, as any other."},
+    CronJobStatus: {
+        "active": "The Jobs that have not ended.",
+        "lastScheduleTime": "The last time of the schedule for which a Job was created.",
+        "lastSuccessfulTime": "When a Job was completed last.",
+        "schedule": "The schedule that is in force, with its time zone.",
+        "scheduleSince": "Since when, if there was another one before.",
+        "conditions": _CONDITIONS,
     },
     Command: {
         "action": "What to do, such as AbortJob, ResumeJob, OpenQueue or CloseQueue.",

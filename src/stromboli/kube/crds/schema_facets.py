@@ -14,6 +14,9 @@ from msgspec import Struct
 
 from stromboli.api import (
     Command,
+    CronJob,
+    CronJobSpec,
+    CronJobTemplate,
     DependsOn,
     ExactMatch,
     Guarantee,
@@ -46,9 +49,10 @@ from stromboli.api import (
     SubGroupPolicy,
     TaskSpec,
 )
-from stromboli.api.defaults import MAX_RETRY, RESERVATION_TTL
+from stromboli.api.defaults import FAILED_JOBS, MAX_RETRY, RESERVATION_TTL, SUCCESSFUL_JOBS
 from stromboli.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER
 from stromboli.api.rules.lifecycle_policies import EVENTS
+from stromboli.api.schedules import SCHEDULE_PATTERN, TIME_ZONE_PATTERN
 from stromboli.api.validation.batch import (
     ACTIONS,
     DIMENSIONS,
@@ -58,6 +62,7 @@ from stromboli.api.validation.batch import (
     RESERVATION_PHASES,
     TOPOLOGY_POLICIES,
 )
+from stromboli.api.validation.cron_jobs import CONCURRENCY_POLICIES, MAX_SCHEDULE, MAX_TIME_ZONE
 from stromboli.api.validation.limits import (
     MAX_JOB_VOLUMES,
     MAX_MEMBERS,
@@ -161,6 +166,23 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
             "priorityClassName": _NAME,
             "volumes": {"maxItems": MAX_JOB_VOLUMES},
         },
+    },
+    CronJob: {"required": ["spec"]},
+    CronJobSpec: {
+        "required": ["schedule", "jobTemplate"],
+        "properties": {
+            "schedule": {"minLength": 1, "maxLength": MAX_SCHEDULE, "pattern": SCHEDULE_PATTERN},
+            "timeZone": {"minLength": 1, "maxLength": MAX_TIME_ZONE, "pattern": TIME_ZONE_PATTERN},
+            "startingDeadlineSeconds": _between(0),
+            "concurrencyPolicy": {"default": "Allow", **_one_of(*CONCURRENCY_POLICIES)},
+            "suspend": {"default": False},
+            "successfulJobsHistoryLimit": {"default": SUCCESSFUL_JOBS, **_between(0)},
+            "failedJobsHistoryLimit": {"default": FAILED_JOBS, **_between(0)},
+        },
+    },
+    CronJobTemplate: {
+        "required": ["spec"],
+        "properties": {"metadata": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
     },
     JobVolume: {
         "required": ["mountPath"],

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from stromboli.api import (
     Command,
+    CronJob,
     HyperNode,
     Job,
     KObject,
@@ -44,7 +45,7 @@ MOST_ERRORS: Final = 10  # in one pass; after that it has failed
 
 _KINDS = (
     Job, PodGroup, Queue, Reservation, ReplicaSet, StatefulSet, PersistentVolumeClaim, PodDisruptionBudget, Pod, Node,
-    HyperNode, Command, Namespace, PriorityClass, ResourceQuota,
+    HyperNode, Command, CronJob, Namespace, PriorityClass, ResourceQuota,
 )  # fmt: skip
 # Many objects depend on these, so they are charged only if there is nobody else.
 _LAST = ("Queue", "Node", "HyperNode", "Namespace", "PriorityClass")

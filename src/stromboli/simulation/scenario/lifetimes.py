@@ -16,7 +16,18 @@ from typing import Final
 
 import msgspec
 
-from stromboli.api import ApiError, Job, KObject, Pod, PodTemplateSpec, ReplicaSet, StatefulSet, StorageClass, names
+from stromboli.api import (
+    ApiError,
+    CronJob,
+    Job,
+    KObject,
+    Pod,
+    PodTemplateSpec,
+    ReplicaSet,
+    StatefulSet,
+    StorageClass,
+    names,
+)
 from stromboli.api.pod_timing import annotated_duration, pod_timing, pod_use
 from stromboli.simulation.virtual_time import START, Microseconds, microseconds
 
@@ -74,6 +85,9 @@ def templates(obj: KObject) -> Iterator[tuple[str, PodTemplateSpec]]:
         case Job():
             for index, task in enumerate(obj.spec.tasks):
                 yield f"spec.tasks[{index}].template", task.template
+        case CronJob():
+            for index, task in enumerate(obj.spec.job_template.spec.tasks):
+                yield f"spec.jobTemplate.spec.tasks[{index}].template", task.template
         case _:
             pass
 

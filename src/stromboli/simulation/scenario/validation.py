@@ -14,6 +14,7 @@ from typing import Final
 
 from stromboli.api import (
     ApiError,
+    CronJob,
     Job,
     KObject,
     Node,
@@ -75,6 +76,9 @@ def _check_sums(scenario: Scenario) -> None:
             case Job() as job:
                 field, sums = "spec.tasks", requested
                 parts = [(task.replicas, pod_requests(task.template.spec)) for task in job.spec.tasks]
+            case CronJob() as cron_job:
+                field, sums, tasks = "spec.jobTemplate.spec.tasks", requested, cron_job.spec.job_template.spec.tasks
+                parts = [(task.replicas, pod_requests(task.template.spec)) for task in tasks]
             case _:
                 continue
         pods += 0 if sums is offered else sum(count for count, _ in parts)
@@ -169,12 +173,13 @@ def _check_patches(scenario: Scenario, by_key: dict[_Key, list[ScenarioObject]])
 
 
 def _creators(scenario: Scenario) -> list[KObject]:
-    return [a.object for a in scenario.objects if isinstance(a.object, Job | ReplicaSet | StatefulSet | Pod)]
+    kinds = CronJob | Job | ReplicaSet | StatefulSet | Pod
+    return [a.object for a in scenario.objects if isinstance(a.object, kinds)]
 
 
 def _may_be_created(patch: ScenarioPatch, creators: list[KObject]) -> bool:
     """Whether a controller may have created the object by then: pods are named after their owner, groups after their
-    Job, or after a uid that a scenario cannot know."""
+    Job, Jobs after their CronJob, or after a uid that a scenario cannot know."""
     namespace, _, name = patch.key.partition("/")
     for creator in creators:
         if creator.metadata.namespace != namespace:
@@ -182,6 +187,8 @@ def _may_be_created(patch: ScenarioPatch, creators: list[KObject]) -> bool:
         owned = name.startswith(f"{creator.metadata.name}-")
         if patch.kind is Pod and owned and not isinstance(creator, Pod):
             return True
-        if patch.kind is PodGroup and (name.startswith("podgroup-") or (owned and isinstance(creator, Job))):
+        if patch.kind is PodGroup and (name.startswith("podgroup-") or (owned and isinstance(creator, Job | CronJob))):
+            return True
+        if patch.kind is Job and owned and isinstance(creator, CronJob):
             return True
     return False

@@ -1,5 +1,5 @@
 """Kinds that an API server may have or not, whatever is installed."""
 
-from .optional_kinds import served_optional_kinds, watch_optional_kinds
+from .optional_kinds import OF_PODS, served_optional_kinds, watch_optional_kinds
 
-__all__ = ["served_optional_kinds", "watch_optional_kinds"]
+__all__ = ["OF_PODS", "served_optional_kinds", "watch_optional_kinds"]

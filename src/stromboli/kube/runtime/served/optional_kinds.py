@@ -2,7 +2,7 @@
 
     PodGroups of Kubernetes itself   from 1.37 on, if the feature gate GenericWorkload is on and the version is enabled;
                                      composite ones have a gate of their own
-    HyperNodes                       if their definition is installed, ours or Volcano's: earlier releases had none
+    HyperNodes, CronJobs             if their definitions are installed, ours or Volcano's
 
 Nobody has to configure that twice, so the server is asked: at the start, and then once a minute, because gates are
 turned on and definitions installed while we run. Where a kind is missing nothing else is different.
@@ -14,7 +14,7 @@ warning says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -33,23 +33,25 @@ from stromboli.kube.runtime.logs import Log
 _log = Log("runtime")
 
 ASK_EVERY: Final = 60.0  # seconds
-_KINDS: Final[tuple[Resource[Any], ...]] = (WORKLOAD_POD_GROUPS, COMPOSITE_POD_GROUPS, HYPER_NODES)
+OF_PODS: Final[tuple[Resource[Any], ...]] = (WORKLOAD_POD_GROUPS, COMPOSITE_POD_GROUPS, HYPER_NODES)
+"""Those that say how pods are scheduled."""
 EARLIER: Final = "scheduling.k8s.io/v1alpha2"
 
 
-async def served_optional_kinds(client: Client) -> list[Resource[Any]]:
+async def served_optional_kinds(client: Client, kinds: Sequence[Resource[Any]] = OF_PODS) -> list[Resource[Any]]:
     """Those that can be watched. A server that gives no answer has none, for now."""
-    return [kind for kind in _KINDS if await _is_served(client, kind, set())]
+    return [kind for kind in kinds if await _is_served(client, kind, set())]
 
 
 async def watch_optional_kinds(
     client: Client,
     known: Collection[Resource[Any]],
     add: Callable[[Iterable[Resource[Any]]], Iterable[Reflector[Any]]],
+    kinds: Sequence[Resource[Any]] = OF_PODS,
 ) -> None:
     """Watch those that the server has or gets. `known`: watched already. `add`: makes reflectors for kinds. Never
     ends."""
-    missing = [kind for kind in _KINDS if kind not in known]
+    missing = [kind for kind in kinds if kind not in known]
     said: set[str] = set()
     async with asyncio.TaskGroup() as group:
         while True:
