@@ -60,6 +60,9 @@ class Tree:
         )
         tiers_of = np.array([domain.tier for domain in self.domains], dtype=np.int64)
         self._indices: dict[int, Rows] = {tier: np.flatnonzero(tiers_of == tier) for tier in self.tiers}
+        # Nodes in no domain are counted after the last one, and left out.
+        last = len(self.domains)
+        self._counted_in = {tier: np.where(rows < 0, last, rows) for tier, rows in self._of_row.items()}
         self._parts: dict[int, list[Domain]] = {}
         for domain in self.domains:
             if domain.parent >= 0:
@@ -80,6 +83,19 @@ class Tree:
     def of_rows(self, tier: int) -> Rows:
         """By row: the index of the domain of this tier; -1 if none has the row."""
         return self._of_row[tier]
+
+    def sums(self, tier: int, by_row: Rows) -> Rows:
+        """By the index of a domain of this tier: the sum over its nodes; 0 for domains of other tiers."""
+        size = len(self.domains)
+        found: Rows = np.bincount(self._counted_in[tier], weights=by_row, minlength=size + 1)[:size].astype(np.int64)
+        return found
+
+    def tiers_of(self, indices: Rows) -> list[int]:
+        """The tiers from the lowest to the highest of these domains. Domains have their indices by tier."""
+        if not len(indices):
+            return []
+        lowest, highest = (self.domains[int(index)].tier for index in (indices.min(), indices.max()))
+        return [tier for tier in self.tiers if lowest <= tier <= highest]
 
     def indices_in(self, tier: int, outer: Domain | None) -> Rows:
         """The indices of the domains of this tier, in the order of their names. `outer`: only those that have a node of

@@ -15,7 +15,7 @@ from stromboli.cluster.topology import Closeness, Domain, Rows, Tree
 from stromboli.scheduling.explanation.topology_reasons import Lack
 from stromboli.scheduling.gang import EmptyNodes
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.topology import RoomInDomains, allowed_tiers, home_domains, sums_by_domain, tree_for
+from stromboli.scheduling.topology import RoomInDomains, allowed_tiers, home_domains, tree_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,6 @@ def most_when_empty(session: Session, closeness: Closeness, tasks: Sequence[Task
     kinds = [(empty.places_by_row(first), number) for first, number in session.placement.kinds(tasks)]
     most = 0
     for tier in allowed_tiers(tree, closeness):
-        places = sum(np.minimum(sums_by_domain(tree, tier, by_row), number) for by_row, number in kinds)
+        places = sum(np.minimum(tree.sums(tier, by_row), number) for by_row, number in kinds)
         most = max(most, int(np.max(places, initial=0)))
     return min(most, needed)

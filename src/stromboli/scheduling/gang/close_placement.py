@@ -121,9 +121,12 @@ class _Attempt:
         session = self._session
         if domain is None or len(wanted.kinds) != 1 or wanted.placed:
             return None
+        tree = tree_for(session, closeness)
+        if not tree.parts_of(domain):
+            return None
         ((first, number),) = wanted.kinds
         places = session.placement.fitting(first).places_by_row(session.placement.room_now(self._job))
-        return fill_order(tree_for(session, closeness), domain, places, number)
+        return fill_order(tree, domain, places, number)
 
     def _domains(self, closeness: Closeness, wanted: Wanted) -> Iterator[Domain | None]:
         """Those where the tasks can start now come first, then those where they wait for others to leave."""

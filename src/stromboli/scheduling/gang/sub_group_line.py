@@ -32,6 +32,9 @@ class WaitingTasks:
     def __init__(self, job: Job, tasks: Iterable[Task]) -> None:
         self._of_group: dict[SubGroup | None, list[Task]] = {}
         of_task = sub_groups(job).of_task
+        if not of_task:
+            self._of_group[None] = [*tasks]
+            return
         for task in tasks:
             self._of_group.setdefault(of_task.get(task.key), []).append(task)
 

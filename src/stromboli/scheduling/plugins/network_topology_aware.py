@@ -29,7 +29,6 @@ from stromboli.scheduling.callbacks import DependsOn, NodeScore, Rows, Scope, Sc
 from stromboli.scheduling.configuration.arguments import Arguments
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.topology import sums_by_domain
 
 
 class NetworkTopologyAware(Plugin):
@@ -90,18 +89,19 @@ class _Fullness:
         nodes, total = self._session.nodes, np.zeros(len(domains), dtype=np.float64)
         columns = [column for column in self._weights if request[column] > 0]
         for column in columns:
-            used, offered = self._sums(tree, nodes.used[:, column]), self._sums(tree, nodes.allocatable[:, column])
-            after = used[domains] + request[column]
-            part = np.divide(after, offered[domains], out=np.zeros(len(domains)), where=offered[domains] > 0)
+            used, offered = (_sums(tree, domains, rows[:, column]) for rows in (nodes.used, nodes.allocatable))
+            part = np.divide(used + request[column], offered, out=np.zeros(len(domains)), where=offered > 0)
             total += 100.0 * self._weights[column] * part
         weight = sum(self._weights[column] for column in columns)
         return total / weight if weight else total
 
-    def _sums(self, tree: Tree, by_row: Rows) -> Rows:
-        sums = np.zeros(len(tree.domains), dtype=np.int64)
-        for tier in tree.tiers:
-            sums += sums_by_domain(tree, tier, by_row)
-        return sums
+
+def _sums(tree: Tree, domains: Rows, by_row: Rows) -> Rows:
+    """Of these domains."""
+    sums = np.zeros(len(domains), dtype=np.int64)
+    for tier in tree.tiers_of(domains):
+        sums += tree.sums(tier, by_row)[domains]
+    return sums
 
 
 def _whole(session: Session, tasks: Sequence[tuple[Task, int]]) -> Vector:

@@ -9,7 +9,7 @@ which parts of a domain are filled first. Placing the tasks there is for `gang`;
 from .choice import Wanted, domains_to_try
 from .closeness import allowed_tiers, home_domains, tree_for
 from .fill_order import fill_order
-from .room_in_domains import RoomInDomains, sums_by_domain
+from .room_in_domains import RoomInDomains
 from .room_to_make import domains_to_clear
 
 __all__ = [
@@ -20,6 +20,5 @@ __all__ = [
     "domains_to_try",
     "fill_order",
     "home_domains",
-    "sums_by_domain",
     "tree_for",
 ]

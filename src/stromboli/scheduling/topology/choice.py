@@ -21,7 +21,7 @@ from stromboli.cluster.topology import Closeness, Domain, Rows, Tree
 from stromboli.scheduling.session import Session
 
 from .closeness import allowed_tiers, home_domains, tree_for
-from .room_in_domains import RoomInDomains, sums_by_domain
+from .room_in_domains import RoomInDomains
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class _Counts:
         )
         tier = self._tree.domains[int(indices[0])].tier
         for column in np.flatnonzero(whole).tolist():
-            free = sums_by_domain(self._tree, tier, np.maximum(self._room[:, column], 0))
+            free = self._tree.sums(tier, np.maximum(self._room[:, column], 0))
             covers &= free[indices] >= whole[column]
         return covers
 

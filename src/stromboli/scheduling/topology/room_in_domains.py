@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from stromboli.cluster import Matrix
 from stromboli.cluster.topology import Rows, Tree
 from stromboli.scheduling.placement import Fitting
@@ -35,13 +33,5 @@ class RoomInDomains:
         """By the index of a domain; 0 for those of other tiers."""
         known = self._by_tier.get(tier)
         if known is None:
-            known = self._by_tier[tier] = sums_by_domain(self._tree, tier, self._by_row)
+            known = self._by_tier[tier] = self._tree.sums(tier, self._by_row)
         return known
-
-
-def sums_by_domain(tree: Tree, tier: int, by_row: Rows) -> Rows:
-    """By the index of a domain of this tier: the sum over its nodes."""
-    index, size = tree.of_rows(tier), len(tree.domains)
-    # Nodes in no domain are counted after the last one, and left out.
-    sums: Rows = np.bincount(np.where(index < 0, size, index), weights=by_row, minlength=size + 1)[:size]
-    return sums.astype(np.int64)

@@ -10,7 +10,6 @@ from stromboli.cluster.topology import Closeness, Domain, Rows, Tree
 from stromboli.scheduling.session import Session
 
 from .closeness import allowed_tiers, home_domains, tree_for
-from .room_in_domains import sums_by_domain
 
 ByKind = Sequence[tuple[Rows, int]]
 """For each kind of task: by row, how many of them have a place there; and how many are to be placed."""
@@ -49,5 +48,5 @@ def _places(tree: Tree, tier: int, by_kind: ByKind) -> Rows:
     """By the index of a domain: how many of the tasks have a place there, at most."""
     places = np.zeros(len(tree.domains), dtype=np.int64)
     for by_row, number in by_kind:
-        places += np.minimum(sums_by_domain(tree, tier, by_row), number)
+        places += np.minimum(tree.sums(tier, by_row), number)
     return places
