@@ -12,7 +12,8 @@ At no step is a pod bound twice, lost, or bound where there is no room, and no g
 earlier scheduler left half bound. Every gang is whole within 60 seconds of its first bind.
 
 With --sub-groups each round has two gangs of 32 pods in four sub-groups, and room for one of them in six racks. Each
-sub-group must be in one rack, and it is the sub-groups that are whole within 60 seconds of their first bind.
+sub-group must be in one rack, it is the sub-groups that are whole within 60 seconds of their first bind, and only the
+scheduler is killed.
 """
 
 from __future__ import annotations

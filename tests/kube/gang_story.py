@@ -36,6 +36,10 @@ RATES = ((4, 1), (6, 3))
 """Binds per second and at once, in turn. With several at once, one gang is whole and the next one is not."""
 
 
+VICTIMS = (("scheduler",), ("scheduler", "controllers"), ("scheduler",), ("controllers",))
+"""Who is killed, by round."""
+
+
 @dataclass(frozen=True)
 class Shape:
     """What is submitted in each round, and where it runs."""
@@ -45,13 +49,11 @@ class Shape:
     steps: tuple[int, ...]  # how many pods of a gang have a node when somebody is killed, in turn
     sub_groups: int = 0  # of each gang
     rack: int = 0  # nodes of a rack
+    victims: tuple[tuple[str, ...], ...] = VICTIMS
 
 
 GANGS = Shape(NODES, SIZES, (1, 2, 1, 3))
-SUB_GROUPS = Shape(nodes=12, sizes=(32, 32), steps=(3, 14, 27), sub_groups=4, rack=2)
-
-VICTIMS = (("scheduler",), ("scheduler", "controllers"), ("scheduler",), ("controllers",))
-"""Who is killed, by round."""
+SUB_GROUPS = Shape(nodes=12, sizes=(32, 32), steps=(3, 14, 27), sub_groups=4, rack=2, victims=(("scheduler",),))
 
 
 def gang_of(pod: Any) -> str:
@@ -328,7 +330,7 @@ def kill_rounds(
     controllers are killed. Raises AssertionError if a gang is left half bound or one that holds nothing goes before
     it, or a pod is lost, bound twice or bound where there is no room."""
     played: list[Round] = []
-    for victims in itertools.cycle(VICTIMS):
+    for victims in itertools.cycle(story.shape.victims):
         left = kills - sum(one.hits for one in played if "scheduler" in one.victims)
         if left <= 0:
             break
