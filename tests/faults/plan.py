@@ -49,6 +49,7 @@ class Plan:
     period: float = 1.0
     """Seconds between cycles of the scheduler."""
     replicas: tuple[str, ...] = REPLICAS
+    has_page: bool = False
 
     @property
     def has_volumes(self) -> bool:
@@ -76,7 +77,7 @@ def draw(seed: int) -> Plan:
     steps += _traps(dice, steps, calm, replicas)
     steps += _meetings(dice, calm, has_users=any(step.arguments.get("app") for step in steps))
     steps = sorted((step for step in steps if step.at < calm), key=lambda step: step.at)
-    return Plan(seed, nodes, steps, calm, period, replicas)
+    return Plan(seed, nodes, steps, calm, period, replicas, has_page=dice.random() < 0.1)
 
 
 # -- what users do --------------------------------------------------------------------------------------------------

@@ -171,7 +171,9 @@ class _Run:
     def _check(self, at_rest: AtRest) -> list[tuple[str, str]]:
         since = self.world.loop.time() - REST
         known = {who: process.knows() for who, process in self.world.processes.items() if process.runs}
-        return at_rest.check([text for when, text in self.writes if when > since], known)
+        found = at_rest.check([text for when, text in self.writes if when > since], known)
+        page = self.world.processes.get("page")
+        return found if page is None else found + at_rest.page(page.shows())
 
     def _do(self, step: Step) -> None:
         world, who = self.world, step.arguments.get("who", "")

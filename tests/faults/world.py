@@ -17,7 +17,7 @@ from . import documents as make
 from .plan import Plan
 from .simulated.history import History
 from .simulated.loop import VirtualLoop
-from .simulated.processes import Machine, Process, controllers, descheduler, kubelets, scheduler
+from .simulated.processes import Machine, Process, controllers, descheduler, kubelets, page, scheduler
 from .simulated.rules import Rules
 from .simulated.server import Objects, Server
 
@@ -63,6 +63,8 @@ class World:
         }  # fmt: skip
         for name in plan.replicas:
             self._add(name, mains[name[:-2]], dice)
+        if plan.has_page:
+            self._add("page", page(make.CONFIGURATION), dice)
         nodes = [*self.nodes, *SPARES]
         self._add("kubelets", kubelets(nodes, self.lost, with_volumes=plan.has_volumes), dice, exact=True)
 

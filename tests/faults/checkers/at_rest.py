@@ -45,6 +45,12 @@ class AtRest:
             self._caches(process, by_resource)
         return self._found
 
+    def page(self, shown: Mapping[str, int]) -> list[tuple[str, str]]:
+        """`shown`: by node, how many pods the page says that it has."""
+        there = Counter(pod["spec"].get("nodeName") for pod in self._truth.pods() if not is_over(pod))
+        true = {node: there[node] for node in self._truth.of("nodes")}
+        return [] if dict(shown) == true else [("page", f"the page shows {dict(shown)}, and it is {true}")]
+
     def statuses(self) -> list[tuple[str, str]]:
         """Only those that say what is not true."""
         self._found = []

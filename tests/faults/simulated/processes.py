@@ -23,6 +23,7 @@ from stromboli.kube.controllers import ControllerMetrics, ControllersComponent
 from stromboli.kube.descheduler import DeschedulerComponent, DeschedulerMetrics
 from stromboli.kube.hollow.kubelet import HollowKubelet
 from stromboli.kube.hollow.volume_provisioner import HollowProvisioner
+from stromboli.kube.page_server import PageComponent, PageOptions
 from stromboli.kube.runtime import (
     Component,
     ConfigurationFile,
@@ -150,11 +151,21 @@ class Process:
     def knows(self) -> dict[str, dict[str, str]]:
         """The versions of the objects that it has, by resource."""
         found = {}
-        for reflector in getattr(self.component, "_reflectors", {}).values():
+        for reflector in self._reflectors():
             group, slash, _ = reflector.resource.group_version.partition("/")
             resource = f"{reflector.resource.plural}.{group}" if slash else reflector.resource.plural
             found[resource] = {key: obj.metadata.resource_version for key, obj in reflector.objects.items()}
         return found
+
+    def _reflectors(self) -> list[Any]:
+        if isinstance(self.component, PageComponent):
+            return self.component._objects._required
+        return list(getattr(self.component, "_reflectors", {}).values())
+
+    def shows(self) -> dict[str, int]:
+        """By node: how many pods the page says that it has."""
+        document = getattr(self.component, "_document", None)
+        return {} if document is None else {node.name: node.pods for node in document.nodes}
 
     def end(self) -> bool:
         """Cancel all that is left, also what killed processes never finished; False if nothing is."""
@@ -238,6 +249,40 @@ def descheduler(configuration: str, policy: str) -> Callable[[Process, Client, a
             metrics=DeschedulerMetrics(context.metrics), clock=context.wall_clock,
         )  # fmt: skip
         await _run(process, context, component, stop)
+
+    return main
+
+
+class _Browser:
+    """In the place of the page's HTTP server: somebody who looks all the time."""
+
+    url = "http://page"
+    browsers = 1
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        return
+
+    def publish(self, content: bytes) -> None:
+        assert content.endswith(b"\n\n")
+
+
+def page(configuration: str) -> Callable[[Process, Client, asyncio.Event], Any]:
+    registry = _SCHEDULING
+
+    def decide() -> Scheduler:
+        return Scheduler(registry.load(configuration, where="configuration"), registry)
+
+    async def main(process: Process, client: Client, stop: asyncio.Event) -> None:
+        component = PageComponent(
+            client, PageOptions(token="t"), title="faults", scheduler_name="volcano", clock=process.machine.wall_clock,
+            configuration=ConfigurationFile(None, lambda text, where: decide(), built_in=decide),
+        )  # fmt: skip
+        component._server = _Browser()  # type: ignore[assignment]
+        process.component = component
+        await component.run(stop)
 
     return main
 

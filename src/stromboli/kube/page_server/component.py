@@ -120,20 +120,22 @@ class PageComponent:
     async def _refresh_forever(self) -> None:
         while self._objects.not_synced() is not None:
             await asyncio.sleep(0.1)
+        clock = asyncio.get_running_loop().time
         while True:
-            started = time.monotonic()
+            started = clock()
             await self._refresh()
-            worked = time.monotonic() - started
+            worked = clock() - started
             await self._rest(started, worked)
 
     async def _rest(self, started: float, worked: float) -> None:
         """Until it is time again. Who looks decides how soon, and a browser may come meanwhile."""
+        clock = asyncio.get_running_loop().time
         while True:
             watched = self._server.browsers > 0
             least = max(_SECONDS_WATCHED, _REST_WATCHED * worked) if watched else _SECONDS_ALONE
             if not watched:
                 least = max(least, _REST_ALONE * worked)
-            passed = time.monotonic() - started
+            passed = clock() - started
             if passed >= least and (not watched or self._objects.changed.is_set() or passed >= _LONGEST):
                 return
             await asyncio.sleep(0.1 if watched else 0.5)
@@ -184,16 +186,17 @@ class PageComponent:
     # -- looking ahead ------------------------------------------------------------------------------------------------
 
     async def _look_ahead_forever(self) -> None:
+        clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(_SECONDS_WATCHED)
             if self._document is None or not self._server.browsers:
                 continue
-            started = time.monotonic()
+            started = clock()
             try:
                 await self._look_ahead()
             except Exception:
                 _log.exception("the page could not look ahead")
-            worked = time.monotonic() - started
+            worked = clock() - started
             await asyncio.sleep(max(_SECONDS_AHEAD, _REST_AHEAD * worked))
 
     async def _look_ahead(self) -> None:
