@@ -69,9 +69,20 @@ class AtRest:
             elif not pod["spec"].get("nodeName"):
                 if any(claim["spec"].get("volumeName") for claim in claims_of(self._truth, pod)):
                     continue  # it must wait for the node that its volume is on
+                if self._is_broken(pod):
+                    continue
                 self._report("pods", f"{name(pod)} has no node, with room for everybody")
             elif pod.get("status", {}).get("phase") == "Pending":
                 self._report("pods", f"{name(pod)} on {pod['spec']['nodeName']} has not started")
+
+    def _is_broken(self, pod: Document) -> bool:
+        """Whether so many pods of its gang have failed that it cannot start any more."""
+        for group in self._truth.of(GROUPS).values():
+            members = self._members(group)
+            failed = sum(member["status"].get("phase") == "Failed" for member in members)
+            if pod in members and failed and len(members) - failed < group["spec"].get("minMember", 0):
+                return True
+        return False
 
     def _members(self, group: Document) -> list[Document]:
         key = name(group)
