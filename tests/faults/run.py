@@ -82,9 +82,9 @@ class _Run:
         self.world = World(plan)
         self.truth = Truth()
         clock = self.world.loop.time
-        self.at_once = AtOnce(self.truth, clock, self.report)
+        self.at_once = AtOnce(self.truth, clock, self._life, self.report)
         self.order = Order(self.truth, self.report)
-        self.obeyed = Obeyed(self.truth, lambda who: self.world.processes[who].owner, self.report)
+        self.obeyed = Obeyed(self.truth, self._life, self.report)
         self.claims = Claims(self.truth, self.report)
         self.users = Users(self.world, plan.calm)
         self.acknowledged = Acknowledged(self.truth, self.report)
@@ -97,6 +97,9 @@ class _Run:
         server.handled = self.at_once.handled
         server.meetings = self.users.meetings.met
         server.stale = self.truth.stale
+
+    def _life(self, who: str) -> object:
+        return self.world.processes[who].owner
 
     def report(self, rule: str, text: str) -> None:
         if len(self.findings) < 20:

@@ -27,7 +27,7 @@ class Book:
         self.lives: dict[str, object] = {}
         self.checkers: list[Any] = [
             Order(self.truth, self._report), Claims(self.truth, self._report),
-            AtOnce(self.truth, lambda: self.now, self._report),
+            AtOnce(self.truth, lambda: self.now, self.lives.get, self._report),
         ]  # fmt: skip
         self.obeyed = Obeyed(self.truth, self.lives.get, self._report)
         self.checkers.append(self.obeyed)

@@ -31,12 +31,18 @@ class _Unexplained:
     at: float
     nodes: set[str]
     who: str
+    life: object
     victim: str
     job: str  # its uid, if its pods go together; then one nomination explains all
 
 
 class AtOnce:
-    def __init__(self, truth: Truth, clock: Callable[[], float], report: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, truth: Truth, clock: Callable[[], float], life: Callable[[str], object],
+        report: Callable[[str, str], None],
+    ) -> None:  # fmt: skip
+        """`life`: of a process; another one after each start."""
+        self._life = life
         self._truth = truth
         self._clock = clock
         self._report = report
@@ -66,7 +72,7 @@ class AtOnce:
                 self._reservation(before, after, writer)
             case "queues.scheduling.volcano.sh":
                 self._locks()
-        self._explain(resource, after)
+        self._explain(resource, before, after)
         while self._look_again and self._clock() > self._look_again[0][0]:
             self._has_room(*self._look_again.popleft()[1:], again=True)
         if writer and not resource.startswith(("leases", "events")):
@@ -241,7 +247,7 @@ class AtOnce:
             for one in self._unexplained:
                 if one.job == job and now - one.at <= TOGETHER:
                     one.nodes.add(node)
-        self._unexplained.append(_Unexplained(now, nodes, who, name(victim), job))
+        self._unexplained.append(_Unexplained(now, nodes, who, self._life(who), name(victim), job))
         nominated = set(self._nominated())
         self._unexplained = [one for one in self._unexplained if not one.nodes & nominated]
 
@@ -257,19 +263,21 @@ class AtOnce:
                 return uid(job) if events & {"PodEvicted", "*"} or job["spec"].get("minAvailable", 1) > 1 else ""
         return ""
 
-    def _explain(self, resource: str, after: Document | None) -> None:
+    def _explain(self, resource: str, before: Document | None, after: Document | None) -> None:
         """Whoever is evicted makes room for somebody, and a restarted scheduler has to know for whom."""
         now = self._clock()
-        if resource in ("pods", JOBS, RESERVATIONS) and (after is None or is_leaving(after)) and not self._evicting:
+        had_node = resource == "pods" and before is not None and before["spec"].get("nodeName")
+        if resource in ("pods", JOBS, RESERVATIONS) and (after is None or is_leaving(after)) and not had_node:
             self._unexplained.clear()  # it may be that the one whom it was for is gone
-        elif resource in ("pods", RESERVATIONS) and after is not None:
+        elif resource in ("pods", RESERVATIONS) and after is not None and not had_node:
             status = after.get("status", {})
             node = status.get("nominatedNodeName") or status.get("nodeName") or after["spec"].get("nodeName")
             self._unexplained = [one for one in self._unexplained if node not in one.nodes]
         due = [one for one in self._unexplained if now - one.at > NOMINATES]
         self._unexplained = [one for one in self._unexplained if one not in due]
         for one in due:
-            if not self._truth.is_stale(one.who, now):
+            hindered = self._truth.is_stale(one.who, now) or self._truth.is_stale(f"{one.who} writes", now)
+            if not hindered and self._life(one.who) is one.life:
                 where = ", ".join(sorted(one.nodes))
                 text = f"{one.who} evicted {one.victim} from {where} at {one.at:.2f}, and it is not written for whom"
                 self._report("nominated", text)

@@ -189,6 +189,8 @@ class _Connection:
             server.history.fault(server.loop.time(), self._wire.owner.name, what, request, rule.fault, rule.amount)
             if request.method == "GET":
                 server.stale(self._wire.owner.name, server.loop.time() + READ_AGAIN)
+            elif "/status" in what:
+                server.stale(f"{self._wire.owner.name} writes", server.loop.time() + READ_AGAIN)
             if rule.fault == "lose-request":
                 self._wire.cut()
                 return
