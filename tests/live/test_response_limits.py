@@ -52,7 +52,7 @@ def client_of(server: ScriptedServer, through_proxy: bool) -> Client:
     if through_proxy:
         # Not plain ASCII, so that the other way is taken; the server is the same.
         config = ClientConfig(f"https://127.0.0.1:{server.port}/ü", config.ssl, StaticCredentials())
-    return Client(config, timeout=10.0)
+    return Client(config, timeout=60.0)
 
 
 def outcome(authority: Authority, data: bytes, *, through_proxy: bool) -> object:
