@@ -14,7 +14,6 @@ from collections import deque
 from typing import ClassVar
 
 from stromboli.cluster import Job, Status, Task
-from stromboli.cluster.topology import sub_groups
 from stromboli.scheduling.attempt import (
     ALLOCATE,
     LEND,
@@ -32,6 +31,7 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.gang import (
     TentativePlaces,
     conditionally_ready,
+    is_close,
     is_eligible,
     promised_first,
 )
@@ -187,7 +187,7 @@ def _admit_all(session: Session) -> None:
 
 
 def _has_tasks_to_place(session: Session, job: Job) -> bool:
-    if sub_groups(job).refused:
+    if is_close(job):
         return bool(requesting(session, job))
     if job.counts[_PENDING] > job.gated + job.pending_best_effort:
         return True

@@ -20,6 +20,7 @@ from stromboli.scheduling.gang import (
     TentativePlaces,
     complete,
     complete_with_best_effort,
+    is_close,
     is_eligible,
 )
 from stromboli.scheduling.operations.lending import lend
@@ -40,7 +41,11 @@ class Backfill(Action):
             self._lend(session)
         if self._rules.uses_estimates:
             self._fill_until_needed(session)
-        jobs = [job for job in session.waiting if job.pending_best_effort and is_eligible(session, job)]
+        # Where it matters with which others they are, allocate has placed them.
+        jobs = [
+            job for job in session.waiting
+            if job.pending_best_effort and not is_close(job) and is_eligible(session, job)
+        ]  # fmt: skip
         walk = Walk(session, jobs)
         while (job := walk.next()) is not None:
             self._place_best_effort(session, job)

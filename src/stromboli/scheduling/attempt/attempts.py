@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final
 
 from stromboli.cluster import Job, JobKey, Task
-from stromboli.scheduling.gang import TentativePlaces, complete_with_best_effort, place_afresh, place_gang
+from stromboli.scheduling.gang import TentativePlaces, complete_with_best_effort, is_close, place_afresh, place_gang
 from stromboli.scheduling.session import Session
 from stromboli.scheduling.statement import Statement
 
@@ -120,8 +120,10 @@ class Attempts:
 
 
 def requesting(session: Session, job: Job) -> deque[Task]:
-    """The waiting tasks of a job but for those without requests, in order."""
-    return deque(task for task in session.pending_tasks(job) if not task.best_effort)
+    """The waiting tasks of a job, in order; without those that request nothing, which are placed at the end of a cycle,
+    unless it matters with which others they are."""
+    tasks = session.pending_tasks(job)
+    return deque(tasks if is_close(job) else (task for task in tasks if not task.best_effort))
 
 
 def make_ready(session: Session, statement: Statement, job: Job, tasks: deque[Task], way: Way) -> bool:

@@ -14,7 +14,7 @@ from .eligibility import is_eligible
 from .empty_nodes import EmptyNodes, first_beyond_cluster, missing_pods
 from .gang_placement import place_afresh, place_gang
 from .half_gangs import HalfGangs, holds_nodes, is_half_gang, reached_minimum
-from .home_domain import domain_to_stay_in, home_domain
+from .home_domain import domain_to_stay_in, home_domain, is_close
 from .kept_places import by_choices, promised_first, with_choices
 from .nominated_tasks import promise_rooms
 from .readiness import complete, condition_ready, conditionally_ready, reserved_tasks, sub_groups_reach
@@ -56,6 +56,7 @@ __all__ = [
     "first_beyond_cluster",
     "holds_nodes",
     "home_domain",
+    "is_close",
     "is_eligible",
     "is_half_gang",
     "is_whole",

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stromboli.cluster import Task
+from stromboli.cluster import Job, Task
 from stromboli.cluster.topology import Closeness, Domain, sub_groups
 from stromboli.scheduling.framework import Framework
 from stromboli.scheduling.topology import allowed_tiers, home_domains, tree_for
 
 from .sub_group_line import placed_rows
+
+
+def is_close(job: Job) -> bool:
+    """Whether it matters which other tasks are where a task of this job is."""
+    layout = job.layout
+    return layout is not None and (bool(layout.policies) or (layout.closeness is not None and layout.closeness.hard))
 
 
 def home_domain(session: Framework, task: Task) -> Domain | None:
