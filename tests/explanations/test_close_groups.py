@@ -110,3 +110,25 @@ def test_a_soft_group_never_waits_for_a_domain() -> None:
     assert found.why("g-0")[0] == "GangShort"
     found = scene(racks(r1=(2, 2), r2=(2,)), close_gang("g", 6, topology={"mode": "soft"})).run()
     assert len(found.started) == 6
+
+
+# Policies that need no sub-group, or whose sub-groups run: the others must be whole nevertheless.
+def test_a_sub_group_that_no_policy_needs_says_what_it_lacks() -> None:
+    each = [policy("p", 2, 0, RACK)]
+    apart = scene(racks(s1=(1, 1)), close_gang("g", 2, policies=each, values="01", least=1), until=2).run()
+    assert apart.why("g-0") == (
+        "NotEnoughSubGroups",
+        'The sub-group "p/0" starts when it has all of its 2 pods, and it has 1. Create the others.',
+    )
+
+
+@pytest.mark.parametrize(("least", "next_"), [(2, ""), (4, "the next one, ")])
+def test_it_says_that_no_rack_has_room(least: int, next_: str) -> None:
+    """There is room for one of two. Either that one runs and the other waits, or the group needs both."""
+    group = close_gang("g", 4, policies=[policy("p", 2, 0, RACK)], values="0011", least=least)
+    found = scene(racks(s1=(1, 1), s2=(1, 1)), gpu_pod("old", on="s2-0"), group, until=2).run()
+    code, message = found.why("g-3")
+    assert code == "SubGroupShort"
+    assert message.startswith(
+        f'For {next_}"p/1", no domain up to tier 1 has room for all 2 pods that must start together.'
+    )

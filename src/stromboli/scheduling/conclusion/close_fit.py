@@ -22,6 +22,7 @@ from stromboli.scheduling.gang import (
     lacking_groups,
     missing_members,
     needed_groups,
+    next_groups,
     place_gang,
     place_on_open_nodes,
     placed_rows,
@@ -153,7 +154,7 @@ class _Search:
                 break
             fit[id(group.policy)] = fit.get(id(group.policy), 0) + 1
         else:
-            found = self._gated(fit)
+            found = self._gated(fit) or self._of_others(statement)
         statement.discard()
         session.notes.recall(job, before)
         return found
@@ -209,7 +210,27 @@ class _Search:
                 return CloseFit(self._said(policy, fit.get(id(policy), 0), why), 0, survey)
         return None
 
+    def _of_others(self, statement: Statement) -> CloseFit | None:
+        """No policy needs more sub-groups. Pods that wait are in others, which the group may need for its minimum."""
+        session, job = self._session, self._job
+        if self._line.of(None):
+            return None
+        was_ready = session.job_ready(job)
+        for policy in self._policies:
+            for group in next_groups(job, policy, self._line):
+                if not self._place(statement, group):
+                    return self._short(group, 0, statement)
+                if was_ready or session.job_ready(job):
+                    return None
+        for group in self._line.groups:
+            if 0 < len(waiting_members(group, self._line)) < missing_members(group):
+                said = topology_reasons.incomplete_sub_group(group)
+                return CloseFit(Explanation(Code.NOT_ENOUGH_SUB_GROUPS, said), 0, self._surveys.of(self._tasks[0]))
+        return None
+
     def _said(self, policy: SubGroupPolicy, fit: int, why: str) -> Explanation:
+        if not lacking_groups(self._job, policy):
+            return Explanation(Code.SUB_GROUP_SHORT, why)
         running = self._running[self._policies.index(policy)]
         return Explanation(Code.SUB_GROUP_SHORT, topology_reasons.sub_groups_short(policy, running, fit, why).rstrip())
 

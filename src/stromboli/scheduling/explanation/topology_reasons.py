@@ -166,6 +166,13 @@ def too_few_sub_groups(policy: SubGroupPolicy, whole: int, beside: str, creator:
     )
 
 
+def incomplete_sub_group(group: SubGroup) -> str:
+    return (
+        f'The sub-group "{group.name}" starts when it has all of its {group.size} pods, and it has {group.members}. '
+        "Create the others."
+    )
+
+
 def sub_groups_short(policy: SubGroupPolicy, running: int, fit: int, why: str) -> str:
     """`fit`: sub-groups that could start now beside those that run."""
     return f"{_policy(policy)} needs {policy.least} whole sub-groups: {running} run, and {fit} more fit now. {why}"
