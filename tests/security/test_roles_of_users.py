@@ -1,4 +1,4 @@
-"""What deploy/ adds to the roles of users: they write Jobs, PodGroups and Commands, and nothing that is everybody's."""
+"""What deploy/ adds to the roles of users: they write kinds that are one team's, and nothing that is everybody's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def allowed(role: Any) -> set[tuple[str, str, str]]:
 
 def test_who_may_edit_writes_these_kinds_and_no_status() -> None:
     own = {
-        ("batch.volcano.sh", "jobs"), ("scheduling.volcano.sh", "podgroups"), ("bus.volcano.sh", "commands"),
+        ("batch.volcano.sh", "jobs"), ("batch.volcano.sh", "cronjobs"), ("scheduling.volcano.sh", "podgroups"),
+        ("bus.volcano.sh", "commands"),
     }  # fmt: skip
     assert allowed(roles()["stromboli-edit"]) == {(verb, *kind) for verb in WRITE for kind in own}
 
