@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controllers.fake_cluster import FakeCluster, job, policy, task
 from stromboli.api import Pod
 from stromboli.controllers import Change, Delete
-from stromboli.controllers.job.index_ranges import format_indexes, parse_indexes
+from stromboli.controllers.index_ranges import format_indexes, parse_indexes
 
 J = "ns/j"
 

@@ -8,7 +8,8 @@ import pytest
 
 from embedded.api import Api, EmbeddedTransport
 from embedded.conformance_kinds import replica_set
-from stromboli.embedded.upkeep import Upkeep, replica_sets
+from stromboli.controllers.workloads import replica_sets
+from stromboli.embedded.upkeep import Upkeep
 from stromboli.embedded.upkeep.owned_pods import OwnedPods
 from stromboli.embedded.upkeep.turn import WRITES
 

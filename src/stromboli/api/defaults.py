@@ -8,8 +8,9 @@ them twice changes nothing.
 from __future__ import annotations
 
 from .kinds import CLUSTER_SCOPED, KObject
+from .kinds.apps import ReplicaSet, StatefulSet
 from .kinds.batch import CronJob, CronJobSpec, Job, JobSpec, PodGroup, Queue, Reservation, TaskSpec
-from .kinds.core import Node, ReplicaSet, StatefulSet
+from .kinds.core import Node
 from .kinds.pods import Pod, PodSpec
 from .names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, DEFAULT_SCHEDULER
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from stromboli.api import CronJobTemplate, Job, KObject, TaskSpec
+from stromboli.api import CronJobTemplate, Job, KObject, PodTemplateSpec, TaskSpec
 
 T = TypeVar("T", bound=KObject)
 
@@ -26,12 +26,12 @@ class Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create the object if it does not exist. A pod made from a task's template names the task, and a Job made from the
-    template of a CronJob that template: it may have fields that our types do not, and a caller that knows them adds
-    them."""
+    """Create the object if it does not exist. A pod made from a task's template names the task, what a workload makes
+    names the template of its pods, and a Job made from the template of a CronJob that template: it may have fields that
+    our types do not, and a caller that knows them adds them."""
 
     object: KObject
-    source: TaskSpec | CronJobTemplate | None = None
+    source: TaskSpec | CronJobTemplate | PodTemplateSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)

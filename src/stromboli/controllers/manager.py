@@ -34,11 +34,10 @@ from .podgroup import PodGroupController
 from .queue import QueueController
 from .queue_locks import QueueLocks
 from .queue_tree import QueueTree
-from .replicaset import ReplicaSetController
 from .reservations import DEFAULT_RETENTION, ReservationController
-from .statefulset import StatefulSetController
 from .validator import Validator
 from .volume_provisioner import VolumeProvisioner
+from .workloads import Surroundings, WorkloadControllers
 
 Observer = Callable[[KObject | None, KObject | None], None]
 
@@ -84,8 +83,8 @@ class ControllerManager:
     ) -> None:
         """The options say what the environment leaves to us.
 
-        `run_builtin_controllers`: Kubernetes' own controllers are absent, so reconcile ReplicaSets, StatefulSets
-        and disruption budgets as well.
+        `run_builtin_controllers`: Kubernetes' own controllers are absent, so reconcile workloads and disruption
+        budgets as well.
         `run_job_plugins`: pods really run, so apply the volumes and plugins of Jobs to them.
         `validate`: no admission webhook or CRD rule has validated the objects.
         `required_queues`: queues that are created when they do not exist.
@@ -104,8 +103,7 @@ class ControllerManager:
             self._pods, self._validator, scheduler_name=scheduler_name,
             visits=None if pod_limits is None else pod_limits.visits,
         )  # fmt: skip
-        self._replica_sets = ReplicaSetController(self._pods) if run_builtin_controllers else None
-        self._stateful_sets = StatefulSetController() if run_builtin_controllers else None
+        self._workloads = WorkloadControllers(Surroundings()) if run_builtin_controllers else None
         self._controllers: list[Controller] = [
             self._jobs,
             self._groups,
@@ -123,10 +121,8 @@ class ControllerManager:
             self._controllers.append(HyperNodeDiscovery(topology_keys))
         if validate:  # a simulation refuses such queues and prints such warnings itself
             self._controllers.append(ObjectWarnings(own_queues=tuple(required_queues)))
-        if self._replica_sets is not None:
-            self._controllers[:0] = [self._replica_sets, DisruptionBudgetController(self._pods)]
-        if self._stateful_sets is not None:
-            self._controllers.insert(0, self._stateful_sets)
+        if self._workloads is not None:
+            self._controllers[:0] = [self._workloads, DisruptionBudgetController(self._pods)]
         if provision_volumes:
             self._controllers.append(VolumeProvisioner())
         self._observers: dict[type[KObject], list[Observer]] = {
@@ -193,10 +189,8 @@ class ControllerManager:
 
     def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Report that a pod is evicted, and that its object is gone. The second report of a pod has no effect."""
-        if self._replica_sets is not None:
-            self._replica_sets.pod_deleted(pod)
-        if self._stateful_sets is not None:
-            self._stateful_sets.pod_deleted(pod)
+        if self._workloads is not None:
+            self._workloads.pod_deleted(pod)
         self._jobs.pod_deleted(pod, now, evicted=evicted)
 
     def next_due(self, now: float) -> float | None:
@@ -217,7 +211,7 @@ def _is_same_to_controllers(before: Pod, after: Pod) -> bool:
     return (
         (old.uid, old.labels, old.annotations) == (new.uid, new.labels, new.annotations)
         and old.deletion_timestamp == new.deletion_timestamp
-        and old.owner_references == new.owner_references
+        and (old.owner_references, old.finalizers) == (new.owner_references, new.finalizers)
         and (was.phase, was.reason) == (now.phase, now.reason)
         and was.nominated_node_name == now.nominated_node_name
         and was.container_statuses == now.container_statuses

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from stromboli.api import Job, KObject, Pod, ReplicaSet, group_name_of, key
+from stromboli.api import Job, KObject, Pod, group_name_of, key
 
 from .pod_owners import Owner, controlling_reference, is_watched_kind
 
@@ -67,9 +67,6 @@ class PodIndex:
         self._by_group.move(pod_key, group_of(old), new, group_of(new))
         namespace = pod.metadata.namespace
         self._by_namespace.move(pod_key, namespace if old else None, new, namespace if new else None)
-
-    def of_replica_set(self, replica_set: ReplicaSet) -> list[Pod]:
-        return self._by_owner["ReplicaSet", replica_set.metadata.namespace, replica_set.metadata.name]
 
     def of_job(self, job: Job) -> list[Pod]:
         return self._by_owner["Job", job.metadata.namespace, job.metadata.name]

@@ -1,12 +1,10 @@
-"""The Kubernetes kinds around a pod: nodes, namespaces, priorities, quotas, budgets, and the sets that own
-pods."""
+"""The Kubernetes kinds around a pod: nodes, namespaces, priorities, quotas, and budgets."""
 
 from __future__ import annotations
 
 from msgspec import field
 
 from .metadata import ApiObject, ApiStruct, Condition, LabelSelector, ResourceList
-from .pods import PodTemplateSpec
 
 
 class Taint(ApiStruct):
@@ -94,47 +92,3 @@ class PodDisruptionBudget(ApiObject):
     kind: str = "PodDisruptionBudget"
     spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
-
-
-class ReplicaSetSpec(ApiStruct):
-    replicas: int = 1
-    selector: LabelSelector | None = None
-    template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
-
-
-class ReplicaSetStatus(ApiStruct):
-    replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
-    observed_generation: int = 0
-
-
-class ReplicaSet(ApiObject):
-    api_version: str = "apps/v1"
-    kind: str = "ReplicaSet"
-    spec: ReplicaSetSpec = field(default_factory=ReplicaSetSpec)
-    status: ReplicaSetStatus = field(default_factory=ReplicaSetStatus)
-
-
-class StatefulSetSpec(ApiStruct):
-    replicas: int = 1
-    service_name: str = ""
-    selector: LabelSelector | None = None
-    template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
-    pod_management_policy: str = ""
-
-
-class StatefulSetStatus(ApiStruct):
-    replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
-    current_revision: str = ""
-    update_revision: str = ""
-    observed_generation: int = 0
-
-
-class StatefulSet(ApiObject):
-    api_version: str = "apps/v1"
-    kind: str = "StatefulSet"
-    spec: StatefulSetSpec = field(default_factory=StatefulSetSpec)
-    status: StatefulSetStatus = field(default_factory=StatefulSetStatus)

@@ -4,8 +4,10 @@ key of an object.
 
 from __future__ import annotations
 
+from .apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
 from .batch import Command, CronJob, Job, PodGroup, Queue, Reservation
-from .core import Namespace, Node, PodDisruptionBudget, PriorityClass, ReplicaSet, ResourceQuota, StatefulSet
+from .core import Namespace, Node, PodDisruptionBudget, PriorityClass, ResourceQuota
+from .jobs import BatchCronJob, BatchJob
 from .pods import Pod
 from .storage import CSIDriver, CSINode, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
 from .topology import HyperNode
@@ -20,6 +22,11 @@ KObject = (
     | PodDisruptionBudget
     | ReplicaSet
     | StatefulSet
+    | Deployment
+    | DaemonSet
+    | ControllerRevision
+    | BatchJob
+    | BatchCronJob
     | Queue
     | PodGroup
     | Job

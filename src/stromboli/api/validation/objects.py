@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds import KObject
+from stromboli.api.kinds.apps import ReplicaSet, StatefulSet
 from stromboli.api.kinds.batch import Command, CronJob, Job, PodGroup, Queue, Reservation
 from stromboli.api.kinds.core import (
     Namespace,
     Node,
     PodDisruptionBudget,
     PriorityClass,
-    ReplicaSet,
     ResourceQuota,
-    StatefulSet,
 )
 from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.kinds.pods import Pod

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from stromboli.api.kinds import KObject
+from stromboli.api.kinds.apps import ReplicaSet, StatefulSet
 from stromboli.api.kinds.batch import Job, PodGroup, Queue, Reservation
-from stromboli.api.kinds.core import Node, ReplicaSet, ResourceQuota, StatefulSet
+from stromboli.api.kinds.core import Node, ResourceQuota
 from stromboli.api.kinds.pods import Pod, PodSpec
 from stromboli.api.kinds.storage import PersistentVolume, PersistentVolumeClaim
 from stromboli.api.quantity import QuantityError, is_fraction_of_a_byte

@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from stromboli.api import Job, JobStatus, Pod, names
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
+from stromboli.controllers.index_ranges import format_indexes, parse_indexes
 from stromboli.controllers.pod_owners import is_finished, is_terminating
 
-from .index_ranges import format_indexes, parse_indexes
 from .job_pods import new_pod, parse_pod_name, version_of
 from .job_record import LostPods
 from .state_machine import PHASES_WITHOUT_PODS

@@ -3,10 +3,9 @@ code that the simulator uses."""
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final
 
 from stromboli.api import (
-    KObject,
     Pod,
     PodDisruptionBudget,
     PodDisruptionBudgetStatus,
@@ -19,31 +18,14 @@ from stromboli.controllers.changes import Update
 from stromboli.controllers.disruption_budget import DisruptionBudgetController
 from stromboli.controllers.pod_index import PodIndex
 from stromboli.embedded.server import ApiServer
-from stromboli.embedded.store import Change, ObjectKey, Record, Store
+from stromboli.embedded.store import Change, ObjectKey, Record
 
+from .stored_objects import StoredObjects
 from .turn import take
 from .writes import Writes
 
 BUDGETS: Final = "poddisruptionbudgets.policy"
 _DISRUPTION_SECONDS: Final = 120.0  # after that long a pod that was to be evicted counts as kept
-_RESOURCES: Final = {Pod: "pods", ReplicaSet: "replicasets.apps", PodDisruptionBudget: BUDGETS}
-
-T = TypeVar("T", bound=KObject)
-
-
-class _Objects:
-    """The objects of the store as the controllers want them."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def get(self, kind: type[T], key: str) -> T | None:
-        namespace, _, name = key.rpartition("/")
-        record = self._store.get(ObjectKey(_RESOURCES[kind], namespace, name))  # type: ignore[index]
-        return None if record is None else decode_json(record.data, kind)
-
-    def list(self, kind: type[T], namespace: str = "") -> list[T]:
-        return [decode_json(record.data, kind) for record in self._store.list(_RESOURCES[kind], namespace)]  # type: ignore[index]
 
 
 class BudgetController:
@@ -52,7 +34,7 @@ class BudgetController:
     def __init__(self, server: ApiServer, writes: Writes) -> None:
         self._store = server.store
         self._writes = writes
-        self._objects = _Objects(server.store)
+        self._objects = StoredObjects(server.store)
         self._forget()
 
     def _forget(self) -> None:

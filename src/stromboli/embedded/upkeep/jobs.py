@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.api.validation.limits import MAX_JOB_REPLICAS
-from stromboli.controllers.job.index_ranges import format_indexes, parse_indexes
+from stromboli.controllers.index_ranges import format_indexes, parse_indexes
 from stromboli.controllers.work_queue import WorkQueue
 from stromboli.embedded.kinds import Object, dig
 from stromboli.embedded.server import ApiServer

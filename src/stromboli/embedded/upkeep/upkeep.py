@@ -14,7 +14,7 @@ from .events import EventExpiry
 from .garbage import GarbageCollector
 from .jobs import JobController
 from .owned_pods import OwnedPods
-from .replica_sets import ReplicaSetController
+from .workloads import WorkloadUpkeep
 from .writes import Writes
 
 _RETRY_SECONDS: Final = 5.0  # after a change could not be stored
@@ -35,12 +35,13 @@ class Upkeep:
         writes, pods = Writes(server), OwnedPods(server.store)
         self._retry_at: float | None = None
         self._events = EventExpiry(server.store)
+        self._workloads = WorkloadUpkeep(server, writes)
         self._jobs = JobController(server, writes, pods)
         self._controllers: Sequence[Controller] = (
             GarbageCollector(server, writes),
             NamespaceCleaner(server, writes),
             DefinitionCleaner(server, writes),
-            ReplicaSetController(server, writes, pods),
+            self._workloads,
             self._jobs,
             BudgetController(server, writes),
             self._events,
@@ -72,5 +73,5 @@ class Upkeep:
         """When there is something to do although nothing changes."""
         if self._retry_at is not None:
             return self._retry_at
-        dues = (self._events.next_due(), self._jobs.next_due(now))
+        dues = (self._events.next_due(), self._workloads.next_due(now), self._jobs.next_due(now))
         return min((due for due in dues if due is not None), default=None)

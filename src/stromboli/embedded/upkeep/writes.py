@@ -23,11 +23,14 @@ class Writes:
         self._server = server
 
     def create_pod(self, owner: Record, body: Object, now: float) -> Record | None:
+        return self.create_for(owner, "pods", body, now)
+
+    def create_for(self, owner: Record, resource: str, body: Object, now: float) -> Record | None:
         """None if it was refused: the namespace may be going, the template may be impossible. An event says so."""
         try:
-            return self._create("pods", owner.key.namespace, body, now)
+            return self._create(resource, owner.key.namespace, body, now)
         except StatusError as error:
-            self._report(owner, f"Error creating: {error.message}", now)
+            self.report(owner, "FailedCreate", f"Error creating: {error.message}", now)
             return None
 
     def _create(self, resource: str, namespace: str, body: Object, now: float) -> Record | None:
@@ -36,10 +39,12 @@ class Writes:
         value, _ = self._server.writer.read(type, body, _OPTIONS)
         return self._server.writer.create(Route(type, namespace), value, _OPTIONS, now).record
 
-    def _report(self, owner: Record, message: str, now: float) -> None:
-        """A warning about an owner. There is one for each owner, with the last message: the names in it differ."""
+    def report(self, owner: Record, reason: str, message: str, now: float, *, warning: bool = True) -> None:
+        """An event about an owner. There is one for each owner and reason, with the last message: the names in it
+        differ."""
         value, stamp = owner.value(), format_timestamp(int(now))
-        digest = hashlib.blake2b(owner.metadata.uid.encode(), digest_size=8).hexdigest()
+        about = owner.metadata.uid if reason == "FailedCreate" else f"{owner.metadata.uid} {reason}"
+        digest = hashlib.blake2b(about.encode(), digest_size=8).hexdigest()
         key = ObjectKey("events", owner.key.namespace, f"{owner.key.name[:200]}.{digest}")
         known = self._server.store.get(key)
         if known is not None:
@@ -47,7 +52,7 @@ class Writes:
             changes = {"count": event.get("count", 1) + 1, "lastTimestamp": stamp, "message": message[:1024]}
             self.update(known, event | changes, now)
             return
-        about = {
+        subject = {
             "apiVersion": value["apiVersion"],
             "kind": value["kind"],
             "name": owner.key.name,
@@ -56,10 +61,10 @@ class Writes:
         }
         event = {
             "metadata": {"name": key.name},
-            "involvedObject": about,
-            "reason": "FailedCreate",
+            "involvedObject": subject,
+            "reason": reason,
             "message": message[:1024],
-            "type": "Warning",
+            "type": "Warning" if warning else "Normal",
             "count": 1,
             "firstTimestamp": stamp,
             "lastTimestamp": stamp,

@@ -9,7 +9,6 @@ spec of its Jobs, which is sent as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,9 +26,8 @@ from stromboli.api import (
     PodTemplateSpec,
     TaskSpec,
 )
+from stromboli.controllers.written_fields import with_changes
 from stromboli.kube.client import CRON_JOBS, JOBS, Resource
-
-_MERGED_BY_INDEX = ("containers", "initContainers")  # lists whose items the controller changes without adding any
 
 
 class LiveTask(TaskSpec):
@@ -78,7 +76,7 @@ class LiveCronJob(CronJob):
 LIVE_CRON_JOBS: Resource[CronJob] = replace(CRON_JOBS, type=LiveCronJob)
 
 
-def complete(obj: KObject, source: TaskSpec | CronJobTemplate | None) -> KObject | dict[str, Any]:
+def complete(obj: KObject, source: TaskSpec | CronJobTemplate | PodTemplateSpec | None) -> KObject | dict[str, Any]:
     """What to send to the server for an object that was built from a template."""
     if isinstance(obj, Pod) and isinstance(source, LiveTask) and source.raw_template:
         return _complete_pod(obj, source)
@@ -93,24 +91,6 @@ def _complete_pod(pod: Pod, task: LiveTask) -> dict[str, Any]:
     raw = plain_json.decode_shallow(bytes(task.raw_template))
     body: dict[str, Any] = msgspec.to_builtins(pod)
     read = msgspec.to_builtins(task.template.spec)
-    body["spec"] = _merge_changes(raw.get("spec") or {}, read, body["spec"])
+    body["spec"] = with_changes(raw.get("spec") or {}, read, body["spec"])
     del body["status"]
     return body
-
-
-def _merge_changes(raw: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """`raw`, with the changes from `before` to `after`."""
-    result = dict(raw)
-    for name in sorted(before.keys() | after.keys()):
-        old, new = before.get(name), after.get(name)
-        if old == new:
-            continue
-        if new is None:
-            result.pop(name, None)
-        elif name in _MERGED_BY_INDEX:
-            result[name] = [_merge_changes(*three) for three in zip(raw[name], before[name], new, strict=True)]
-        elif isinstance(new, dict) and isinstance(old, dict) and isinstance(result.get(name), dict):
-            result[name] = _merge_changes(result[name], old, new)
-        else:
-            result[name] = new
-    return result

@@ -14,11 +14,11 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from stromboli.api import KObject, ObjectMeta, OwnerReference, Pod, StatefulSet, StatefulSetStatus, key
+from stromboli.controllers.changes import Change, Create, Delete, Objects, Update
+from stromboli.controllers.pod_owners import is_terminating
+from stromboli.controllers.work_queue import WorkQueue
 
-from .changes import Change, Create, Delete, Objects, Update
-from .pod_owners import is_terminating
 from .replacement_times import REPLACEMENT_DELAY, read_replacements, with_replacements
-from .work_queue import WorkQueue
 
 
 class StatefulSetController:

@@ -1,0 +1,65 @@
+"""The controllers of all workloads as one: they share what is known of pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from stromboli.api import KObject, Pod, StatefulSet
+from stromboli.controllers.changes import Change, Objects
+
+from .owned_pods import OwnedPods
+from .replica_sets import ReplicaSetController
+from .stateful_sets import StatefulSetController
+from .surroundings import Surroundings
+from .workload_controller import WorkloadController
+
+
+class WorkloadControllers:
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._pods: Final = OwnedPods(by_name=surroundings.is_virtual)
+        self._stateful = StatefulSetController()
+        replica_sets = ReplicaSetController(self._pods, surroundings)
+        self._controllers: tuple[WorkloadController[Any], ...] = (replica_sets,)
+        self._by_kind: dict[type[Any], WorkloadController[Any]] = {one.kind: one for one in self._controllers}
+        self._by_name = {one.kind().kind: one for one in self._controllers}
+
+    @property
+    def observes(self) -> Sequence[type[KObject]]:
+        return (Pod, StatefulSet, *self._by_kind)
+
+    def observe(self, before: KObject | None, after: KObject | None) -> None:
+        obj = after if after is not None else before
+        assert obj is not None
+        self._stateful.observe(before, after)
+        if not isinstance(obj, StatefulSet):
+            self.changed(obj, exists=after is not None)
+
+    def changed(self, obj: KObject, *, exists: bool) -> None:
+        """An object was created, changed or deleted."""
+        if isinstance(obj, Pod):
+            for kind, owner, pod in self._pods.update(obj, exists=exists):
+                if kind in self._by_name:
+                    self._by_name[kind].pod_changed(owner, pod)
+            return
+        self._by_kind[type(obj)].changed(obj, exists=exists)
+        if not exists:
+            self._pods.owner_deleted(obj.kind, obj.metadata.namespace, obj.metadata.name, obj.metadata.uid)
+
+    def create_failed(self, owner: KObject, now: float) -> None:
+        """An object for the owner could not be created: it is tried again later."""
+        self._by_kind[type(owner)].create_failed(f"{owner.metadata.namespace}/{owner.metadata.name}", now)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """In a simulation a pod counts until it is evicted, also if it takes its time to end."""
+        self._stateful.pod_deleted(pod)
+
+    def reconcile(self, objects: Objects, now: float) -> list[Change]:
+        changes = self._stateful.reconcile(objects, now)
+        for controller in self._controllers:
+            changes += controller.reconcile(objects, now)
+        return changes
+
+    def next_due(self, now: float) -> float | None:
+        dues = [self._stateful.next_due(now), *(controller.next_due(now) for controller in self._controllers)]
+        return min((due for due in dues if due is not None), default=None)

@@ -1,0 +1,104 @@
+"""The controllers of workloads on this server: they are those of the simulation, with other surroundings.
+
+What changes in the store is reported to them. What they want is written as any client would write it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stromboli.api import KObject, Node, Pod, ReplicaSet
+from stromboli.controllers import Create, Delete, Notify, Update
+from stromboli.controllers.workloads import Surroundings, WorkloadControllers
+from stromboli.embedded.server import ApiServer
+from stromboli.embedded.store import Change as Commit
+from stromboli.embedded.store import ObjectKey, Record
+
+from .stored_objects import RESOURCES, StoredObjects, changed, typed, whole
+from .turn import VISITS, WRITES
+from .writes import Writes
+
+_KINDS: Final[dict[str, type[KObject]]] = {RESOURCES[kind]: kind for kind in (Pod, Node, ReplicaSet)}
+
+
+class WorkloadUpkeep:
+    def __init__(self, server: ApiServer, writes: Writes) -> None:
+        self._store = server.store
+        self._deleter = server.deleter
+        self._writes = writes
+        self._objects = StoredObjects(server.store)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._controllers = WorkloadControllers(Surroundings(is_virtual=False, visits=VISITS, writes=WRITES))
+
+    def on_change(self, commit: Commit) -> None:
+        kind = _KINDS.get(commit.record.key.resource)
+        if kind is not None and (kind is not Pod or _is_owned(commit.record) or _is_owned(commit.before)):
+            self._controllers.changed(typed(commit.record, kind), exists=commit.type != "DELETED")
+
+    def start(self) -> None:
+        self._forget()
+        for resource in _KINDS:
+            for record in self._store.list(resource):
+                self.on_change(Commit("ADDED", record, None))
+
+    def next_due(self, now: float) -> float | None:
+        return self._controllers.next_due(now)
+
+    def run(self, now: float) -> bool:
+        changes = self._controllers.reconcile(self._objects, now)
+        refused: set[str] = set()  # uids of owners for whom something could not be created
+        for change in changes:
+            match change:
+                case Create():
+                    self._create(change, refused, now)
+                case Update():
+                    self._update(change.object, now)
+                case Delete():
+                    self._writes.delete(_key(change.object), now, uid=change.object.metadata.uid)
+                case Notify():
+                    record = self._store.get(_key(change.object))
+                    if record is not None:
+                        self._writes.report(record, change.reason, change.message, now, warning=change.warning)
+                case _:
+                    pass
+        return bool(changes)
+
+    def _create(self, create: Create, refused: set[str], now: float) -> None:
+        """What is refused once is not tried again for the same owner in this turn."""
+        obj = create.object
+        owner = next(one for one in obj.metadata.owner_references if one.controller)
+        record = self._store.by_uid(owner.uid)
+        if owner.uid in refused or record is None or create.source is None:
+            return
+        body = whole(obj, create.source)  # type: ignore[arg-type]
+        if self._writes.create_for(record, RESOURCES[type(obj)], body, now) is None:
+            refused.add(owner.uid)
+            self._controllers.create_failed(typed(record, _KINDS[record.key.resource]), now)
+
+    def _update(self, obj: KObject, now: float) -> None:
+        record = self._store.get(_key(obj))
+        if record is None or str(record.version) != obj.metadata.resource_version:
+            return  # the next visit sees the object as it is
+        if isinstance(obj, Pod):
+            for finalizer in record.metadata.finalizers:
+                if finalizer not in obj.metadata.finalizers:
+                    self._deleter.finish(record.key, finalizer)
+            return
+        body, status = changed(record, obj)
+        value = record.value()
+        present = value.pop("status", {})
+        if body != value:
+            self._writes.update(record, {**body, "status": present}, now)
+        current = self._store.get(record.key)
+        if current is not None and status != present:
+            self._writes.set_status(current, status, now)
+
+
+def _key(obj: KObject) -> ObjectKey:
+    return ObjectKey(RESOURCES[type(obj)], obj.metadata.namespace, obj.metadata.name)
+
+
+def _is_owned(record: Record | None) -> bool:
+    return record is not None and any(owner.controller for owner in record.metadata.owner_references)
