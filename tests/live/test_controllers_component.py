@@ -290,6 +290,21 @@ def test_a_deleted_pod_is_handled_although_the_first_write_failed() -> None:
     play(story)
 
 
+class TestDeletions:
+    def test_a_pod_whose_deletion_meets_a_conflict_is_deleted_later(self) -> None:
+        async def story(scene: Scene) -> None:
+            await scene.let_in(scene.submit(replicas=2, minAvailable=1))
+            await scene.until(lambda: len(scene.pods()) == 2)
+            scene.server.instead("DELETE", "/pods/", always(lambda: status(409, "Conflict")), times=2)
+            spec = scene.get("jobs", "j")["spec"]
+            scene.change("jobs", "j", spec={**spec, "tasks": [{**spec["tasks"][0], "replicas": 1}]})
+            await scene.until(lambda: len(scene.pods()) == 1)
+            assert len(scene.server.asked("DELETE", "/pods/")) == 3
+            assert scene.server.asked("GET", "/pods/j-t-1")  # whether it is still there
+
+        play(story)
+
+
 class TestCommands:
     def test_one_for_a_queue_from_the_namespace_of_a_tenant_is_refused(self) -> None:
         """Whoever may edit a namespace may create Commands there. A queue is everybody's."""
@@ -330,6 +345,18 @@ class TestCommands:
             scene.order("RestartJob", "j")
             await scene.until(lambda: scene.get("jobs", "j")["status"].get("retryCount"))
             assert len(scene.server.asked("DELETE", COMMANDS)) == 2
+            assert scene.get("jobs", "j")["status"]["retryCount"] == 1
+
+        play(story)
+
+    def test_one_whose_deletion_meets_a_conflict_is_still_there_and_obeyed_later(self) -> None:
+        async def story(scene: Scene) -> None:
+            scene.submit()
+            await scene.until(lambda: scene.state("j"))
+            scene.server.instead("DELETE", COMMANDS, always(lambda: status(409, "Conflict")), times=2)
+            scene.order("RestartJob", "j")
+            await scene.until(lambda: scene.get("jobs", "j")["status"].get("retryCount"))
+            assert len(scene.server.asked("DELETE", COMMANDS)) == 3
             assert scene.get("jobs", "j")["status"]["retryCount"] == 1
 
         play(story)

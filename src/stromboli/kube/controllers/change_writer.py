@@ -266,9 +266,19 @@ class ChangeWriter:
                 lambda: self._client.delete(resource, key(obj), uid=obj.metadata.uid, propagation=propagation)
             )
         except Failure as failure:
-            if not is_not_found(failure) and not is_conflict(failure):  # a conflict: another object has the name now
+            if not is_not_found(failure) and not (is_conflict(failure) and await self._is_replaced(obj)):
                 raise
         self._on_deleted(obj)
+
+    async def _is_replaced(self, obj: KObject) -> bool:
+        """Whether the object is gone and another one may have its name; a conflict can have other causes."""
+        try:
+            present = await self._send(lambda: self._client.get(_RESOURCES[kind_of(obj)], key(obj)))
+        except Failure as failure:
+            if is_not_found(failure):
+                return True
+            raise
+        return bool(present.metadata.uid != obj.metadata.uid)
 
     async def _provide(self, change: EnsureOwned) -> None:
         job, belonging = change.object, change.owned

@@ -5,7 +5,8 @@ is only in memory, until its changes are written. If the process ends in between
 create it again; it is never executed twice.
 
 If the answer to a deletion is lost, nobody knows whether the server acted. Only the leader deletes Commands, so one
-that is gone after that was deleted by us, and is claimed.
+that is gone after that was deleted by us, and is claimed. A conflict says nothing about that: it may be that another
+Command has the name, which the watch will show, or that the server could not write. So it is tried again.
 
 Of several commands for one target, the next is claimed when the last is executed. So at most one of them can be lost.
 """
@@ -20,7 +21,7 @@ from stromboli.api import ApiError, Command, Job, KObject, Queue, key, validate
 from stromboli.api.timestamps import parse_timestamp
 from stromboli.controllers import Objects
 from stromboli.controllers.commands import next_commands
-from stromboli.kube.client import COMMANDS, NO_RESPONSE, UNREACHABLE, Client, Failure, is_conflict, is_not_found
+from stromboli.kube.client import COMMANDS, NO_RESPONSE, UNREACHABLE, Client, Failure, is_not_found
 from stromboli.kube.runtime import REQUEST_TIMEOUT, EventRecorder, Fence, Log, in_time
 
 _log = Log("controllers")
@@ -99,7 +100,7 @@ class CommandQueue:
             deleting = self._client.delete(COMMANDS, key(command), uid=command.metadata.uid)
             await in_time(deleting, self._timeout)
         except Failure as failure:
-            if not is_not_found(failure) and not is_conflict(failure):
+            if not is_not_found(failure):
                 _log.warning("cannot claim a command", object=key(command), failure=failure.message)
                 if claim and _may_have_acted(failure):
                     self._unclear[command.metadata.uid] = command
