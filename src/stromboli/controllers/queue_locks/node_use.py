@@ -44,11 +44,12 @@ class ClusterView:
     movable: dict[int, dict[str, int]] = field(default_factory=dict)  # by node: the number of other pods of each queue
     promised: dict[int, set[str]] = field(default_factory=dict)  # by node: queues with nominations or migrations there
     set_aside: dict[int, set[str]] = field(default_factory=dict)  # by node: queues with starving jobs it is kept for
-    domains: Domains = field(init=False)  # none, until they are set
+    domains: Domains = field(default_factory=lambda: np.zeros((0, 0), dtype=np.bool_))  # one row for each domain
     held: list[tuple[int, str, Amounts]] = field(default_factory=list)  # Available Reservations: node, queue, remainder
 
     def __post_init__(self) -> None:
-        self.domains = np.zeros((0, len(self.names)), dtype=np.bool_)
+        if not len(self.domains):
+            self.domains = np.zeros((0, len(self.names)), dtype=np.bool_)
 
     def vector(self, wanted: Mapping[str, int]) -> Amounts:
         vector = np.zeros(len(self.resources))
