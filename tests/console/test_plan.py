@@ -16,6 +16,7 @@ from stromboli.console.whatif.counterfactuals import LEAST_TRIALS, MOST_TRIALS, 
 from stromboli.console.whatif.submission import plan_submission
 from stromboli.insight import State
 from stromboli.scheduling.registry import Registry
+from workload_groups.scenes import composite, member, members, workload_group
 
 
 def planned(
@@ -83,6 +84,62 @@ def test_several_jobs_and_what_they_need(tmp_path: Path, capsys: pytest.CaptureF
     )  # fmt: skip
     assert isinstance(found, list)
     assert [(one["job"], one["startsNow"]) for one in found] == [("default/first", True), ("default/second", False)]
+
+
+def test_a_group_of_kubernetes_is_one_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both pods fit on n1 and n2 only together; a third one joins the group that the first two are."""
+    free = situation("x", 3, node("n1", 2), node("n2", 3))
+    pair = [workload_group("pair", 2), *members("pair", 2, 2)]
+    found = plan(free, tmp_path, capsys, *pair)
+    assert (found["job"], found["startsNow"]) == ("default/pair", True)
+    assert found["placements"] == {"default/pair-0": "n2", "default/pair-1": "n1"}
+    # Three pods of two CPUs each do not fit.
+    found = plan(free, tmp_path, capsys, workload_group("trio", 3), *members("trio", 3, 2))
+    assert (found["job"], found["expectedStart"]) == ("default/trio", None)
+    assert found["reasons"][0]["code"] == "GangShort"
+    assert "Lower minCount" in found["reasons"][0]["nextStep"]
+    # One more for a group that runs.
+    busy = situation("x", 3, node("n1", 3), node("n2", 2), *pair)
+    found = plan(busy, tmp_path, capsys, member("pair-2", "pair", 1))
+    assert (found["job"], found["startsNow"]) == ("default/pair", True)
+    # For one that does not exist.
+    found = plan(free, tmp_path, capsys, member("x-0", "x"))
+    assert (found["job"], found["reasons"][0]["code"]) == ("default/x", "NoPodGroup")
+
+
+def test_groups_of_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two replicas of two pods each start together, and a third one by itself. Where they need not start together,
+    each is a job of its own."""
+    replicas = [
+        document
+        for name in "xyz"
+        for document in (workload_group(name, 2, parent="c"), *members(name, 2))
+    ]  # fmt: skip
+    found = planned(situation("s", 3, node("n1", 4)), tmp_path, capsys, composite("c", 2), *replicas)
+    assert isinstance(found, list)
+    assert [(one["job"], one["startsNow"], len(one["placements"])) for one in found] == [
+        ("default/c", True, 4), ("default/z", False, 0),
+    ]  # fmt: skip
+    found = planned(situation("s", 3, node("n1", 4)), tmp_path, capsys, composite("c", None), *replicas)
+    assert isinstance(found, list)
+    assert [(one["job"], one["startsNow"]) for one in found] == [
+        ("default/x", True), ("default/y", True), ("default/z", False),
+    ]  # fmt: skip
+    # All of it waits for room, and starts as a whole.
+    busy = situation("s", 4, node("n1", 4), pod("old", 2, on="n1", run=60))
+    found = plan(busy, tmp_path, capsys, composite("c", 2), *replicas[:6])
+    assert (found["job"], found["startsNow"], found["expectedStart"]) == ("default/c", False, "2000-01-01T00:01:00Z")
+    assert len(found["placements"]) == 4
+
+
+def test_two_groups_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    free = situation("x", 3, node("n1", 4))
+    found = planned(free, tmp_path, capsys, *gang("g", 1, 1), workload_group("g", 1), *members("g", 1, first=7))
+    assert isinstance(found, list)
+    assert [(one["job"], one["placements"]) for one in found] == [
+        ("default/g", {"default/g-0": "n1", "default/g-1": "n1"}),
+        ("default/g@scheduling.k8s.io", {"default/g-7": "n1"}),
+    ]  # fmt: skip
 
 
 def test_text_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

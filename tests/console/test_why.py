@@ -17,6 +17,7 @@ from stromboli.insight import State, explain, inspect
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
 from stromboli.simulation.rehearsal import objects_at
+from workload_groups.scenes import composite, members, workload_group
 
 IN_CONDITIONS = {"ReservationLimitExceeded"}
 """Beside the reason why the pods wait."""
@@ -181,6 +182,42 @@ def test_the_group_is_mentioned_if_it_has_more_pods_than_must_start(
     scene = situation("big", 5, node("n1", 5), node("n2", 2), gang("big", 3, 3, 3, least=2))
     said = " ".join(why(scene, tmp_path, capsys, "--no-what-if").split())
     assert "Only 1 of the 2 pods that must start together (of 3 in the group) fit now. 1 of 2 nodes has room" in said
+
+
+@pytest.mark.parametrize("asked", ["c", "x", "y-0"])
+def test_a_group_inside_a_group(asked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever asks about a part, or a pod of it, reads why the whole waits, in the words of these kinds."""
+    groups = [
+        composite("c", 2), workload_group("x", 2, parent="c", key="rack"), *members("x", 2),
+        workload_group("y", 2, parent="c", key="rack"), *members("y", 2),
+    ]  # fmt: skip
+    scene = situation(asked, 5, node("n1", 4, labels={"rack": "a"}), pod("old", 1, on="n1"), *groups)
+    said = " ".join(why(scene, tmp_path, capsys, "--no-what-if").split())
+    assert said.startswith("default/c has waited for 5s")
+    assert "For PodGroup y, beside those that fit, no domain by the label rack has room for all 2 pods" in said
+    assert "Lower minGroupCount, request less for each pod, or wait until pods finish." in said
+    assert "sub-group" not in said
+    assert "minSubGroups" not in said
+
+
+def test_groups_that_start_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    groups = [composite("c", None), *(workload_group(name, 1, parent="c") for name in "xy"), *members("x", 1)]
+    options = situation("c", 5, node("n1", 4), *groups).write(tmp_path)
+    assert run(["why", "c", *options]) == 2
+    said = "The groups of CompositePodGroup default/c start one by one: ask about default/x, or default/y."
+    assert said in capsys.readouterr().err
+
+
+def test_the_next_step_names_the_fields_of_the_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two of three pods have room, each time, until another one ends."""
+    nodes = [node("n1", 4), node("n2", 4), node("n3", 4), pod("old", 2, on="n3")]
+    for documents, field in (
+        ([volcano_job("wide", 3, 3)], "minAvailable"),
+        (gang("wide", 3, 3, 3), "minMember"),
+        ([workload_group("wide", 3), *members("wide", 3, 3)], "minCount"),
+    ):
+        scene = situation("wide", 5, *nodes, *documents)
+        assert f"Next step   Lower {field}, request less" in why(scene, tmp_path, capsys, "--no-what-if")
 
 
 def test_gangs_that_wait_for_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,7 +96,20 @@ def test_each_group_may_have_a_domain_of_its_own() -> None:
     assert sorted(map(sorted, racks_of(found).values())) == [["in-a"], ["in-b"]]
     found = situation(*racks(a=3, b=1), *parts, until=3).run()
     assert bound(found) == {}
-    assert why(found, "x-0")[0] == "SubGroupShort"
+    assert why(found, "x-0") == (
+        "SubGroupShort",
+        "The groups that are needed start together, or none of them does. For PodGroup y, beside those that fit, no "
+        "domain by the label rack has room for all 2 pods that must start together. Closest is rack a, with room for 1 "
+        "of them.",
+    )
+
+
+def test_a_group_that_is_needed_and_lacks_pods_is_named() -> None:
+    parts = [composite("c", 2), *children("x", 2, 2), *children("y", 2, 1)]
+    assert why(situation(*nodes(1, 9), *parts, until=3).run(), "x-0") == (
+        "NotEnoughPods",
+        "The gang has too few pods of PodGroup y: 2 required, 1 created. Create the others or lower minCount.",
+    )
 
 
 def test_a_constraint_between_holds_for_the_groups_below() -> None:

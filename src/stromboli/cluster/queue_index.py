@@ -381,7 +381,7 @@ def _layout_of(group: PodGroup) -> Layout | None:
     label = group.topology_key
     policies = tuple(
         SubGroupPolicy(
-            name=part.groups[0][0], keys=(), size=None, least=int(part.needed), groups=part.groups,
+            name=part.title, keys=(), size=None, least=int(part.needed), groups=part.groups,
             closeness=Closeness(hard=True, label_key=part.topology_key) if part.topology_key else None,
         )
         for part in group.parts

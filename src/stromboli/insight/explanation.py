@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from stromboli.api import Job as JobObject
 from stromboli.api.timestamps import format_timestamp
+from stromboli.api.upstream import COMPOSITE_SUFFIX, SUFFIX
 from stromboli.cluster import OCCUPYING, UNOFFERED, Cluster, Job, JobKey, Node, Status, TaskKey
 from stromboli.scheduling import half_gangs
 from stromboli.scheduling.conclusion import Explainer, NodeSurvey, conclude
@@ -135,7 +136,7 @@ def explain_on(
             return JobExplanation(seen, starts_next=seen.waits, reasons=[])
         if why.code == Code.INTERNAL_ERROR:
             told = replace(seen, reason=why.code, message=why.message)
-            return JobExplanation(told, starts_next=False, reasons=_ranked(why, ()))
+            return JobExplanation(told, starts_next=False, reasons=_ranked(seen, why, ()))
         return _explain_in_session(cluster, scheduler, now, picture, seen)
 
 
@@ -156,7 +157,7 @@ def _explain_in_session(
     dominant = cycle.reasons.get(job.key)
     if dominant is None:
         return JobExplanation(seen, starts_next=seen.waits, reasons=[])
-    reasons = _ranked(dominant, [*facts.reasons, *beside])
+    reasons = _ranked(seen, dominant, [*facts.reasons, *beside])
     return replace(facts, job=seen, starts_next=_starts(cycle, job), reasons=reasons)
 
 
@@ -165,16 +166,27 @@ def find_job(picture: Picture, cluster: Cluster, name: str) -> JobPicture | None
     if found is None:
         task = cluster.tasks.get(TaskKey(name))
         found = picture.job(task.job.key) if task is not None and task.job is not None else None
-    return found
+    return found or _of_composite(picture, cluster, name)
+
+
+def _of_composite(picture: Picture, cluster: Cluster, name: str) -> JobPicture | None:
+    """A group inside a composite one is part of a job, and no job itself."""
+    known = (JobKey(f"{name}{suffix}") for suffix in ("", SUFFIX, COMPOSITE_SUFFIX))
+    inside = (cluster.upstream.job_of(one) for one in known if one in cluster.upstream.groups)
+    return next(filter(None, map(picture.job, inside)), None)
 
 
 def _starts(cycle: Cycle, job: Job) -> bool:
     return any(isinstance(decision, Bind) and decision.job == job.key for decision in cycle.decisions)
 
 
-def _ranked(dominant: Explanation, others: Iterable[Reason]) -> list[Reason]:
+def _reason(seen: JobPicture, code: str, message: str) -> Reason:
+    return Reason(code, message, next_step(code, message, kind=seen.kind, group=seen.group))
+
+
+def _ranked(seen: JobPicture, dominant: Explanation, others: Iterable[Reason]) -> list[Reason]:
     """Each code once, but for reasons of nodes, of which there may be several with one code."""
-    first = Reason(dominant.code, dominant.message, next_step(dominant.code, dominant.message))
+    first = _reason(seen, dominant.code, dominant.message)
     found = [first]
     for reason in others:
         if reason.code and reason.code != dominant.code and reason not in found:
@@ -188,7 +200,7 @@ def _beside(cluster: Cluster, seen: JobPicture) -> list[Reason]:
     if warning is None:
         return []
     code, message = object_warning(warning.kind, warning.value)
-    return [Reason(code, message, next_step(code, message))]
+    return [_reason(seen, code, message)]
 
 
 def _not_considered(seen: JobPicture, cluster: Cluster, now: float, beside: Sequence[Reason]) -> JobExplanation:
@@ -196,15 +208,13 @@ def _not_considered(seen: JobPicture, cluster: Cluster, now: float, beside: Sequ
     found: list[Reason] = []
     for decision in orphans(cluster, now):
         if isinstance(decision, PatchGroup) and decision.job == seen.group:
-            found += [
-                Reason(c.reason, c.message, next_step(c.reason, c.message)) for c in decision.conditions if c.message
-            ]
+            found += [_reason(seen, c.reason, c.message) for c in decision.conditions if c.message]
         elif isinstance(decision, PatchPod):
             task = cluster.tasks.get(decision.task)
             if task is not None and task.job is not None and task.job.key == seen.group:
-                found.append(Reason(decision.reason, decision.message, next_step(decision.reason, decision.message)))
+                found.append(_reason(seen, decision.reason, decision.message))
     if not found and seen.reason:
-        found.append(Reason(seen.reason, seen.message, next_step(seen.reason, seen.message)))
+        found.append(_reason(seen, seen.reason, seen.message))
     return JobExplanation(seen, starts_next=False, reasons=list(dict.fromkeys([*found, *beside])))
 
 
@@ -213,7 +223,7 @@ def _not_considered(seen: JobPicture, cluster: Cluster, now: float, beside: Sequ
 
 def _facts(session: Session, job: Job, seen: JobPicture) -> JobExplanation:
     explainer = Explainer(session)
-    reasons = [Reason(why.code, why.message, next_step(why.code, why.message)) for why in explainer.blockers(job)]
+    reasons = [_reason(seen, why.code, why.message) for why in explainer.blockers(job)]
     reasons = [*_deadlock(session, job), *_outgrown(session, job), *reasons]
     axis = session.axis
     tasks = session.pending_tasks(job)

@@ -32,7 +32,12 @@ def written_explanation(state: State, name: str) -> JobExplanation | None:
     if not seen.waits or not seen.message:
         return JobExplanation(seen, starts_next=False, reasons=[])
     seen = _named(seen)
-    return JobExplanation(seen, False, [Reason(seen.reason, seen.message, next_step(seen.reason, seen.message))])
+    return JobExplanation(seen, False, [_reason(seen)])
+
+
+def _reason(seen: JobPicture) -> Reason:
+    step = next_step(seen.reason, seen.message, kind=seen.kind, group=seen.group)
+    return Reason(seen.reason, seen.message, step)
 
 
 def _named(job: JobPicture) -> JobPicture:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stromboli.api import Job, PodGroup, key, names
-from stromboli.api.upstream import UpstreamGroup
+from stromboli.api.upstream import COMPOSITE_SUFFIX, UpstreamGroup
 
 STARVING = "Starving"
 """The condition of a group that has waited too long."""
@@ -41,6 +41,7 @@ class GroupRecord:
     running: set[str] = field(default_factory=set)  # keys of pods
     succeeded: set[str] = field(default_factory=set)
     parts_run: bool = False  # of a group of groups: as many of them run as must
+    parent: str = ""  # the key of the group of groups that it is part of
 
     @property
     def present(self) -> int:
@@ -73,6 +74,16 @@ class GroupHistory:
     def everything(self) -> list[GroupRecord]:
         return [*self.earlier, *self.groups.values()]
 
+    def parts(self, group_key: str) -> list[GroupRecord]:
+        """The groups inside a group of groups, on all levels."""
+        found: dict[str, GroupRecord] = {}
+        above = {group_key} if group_key.endswith(COMPOSITE_SUFFIX) else set()
+        while above:
+            below = {name: one for name, one in self.groups.items() if one.parent in above and name not in found}
+            found |= below
+            above = set(below)
+        return list(found.values())
+
     def of_job(self, job: Job) -> GroupRecord | None:
         return self._of_jobs.get(job.metadata.uid)
 
@@ -90,8 +101,10 @@ class GroupHistory:
             record.admitted = at
         if any(c.type == STARVING and c.reason not in _NOT_STARVED for c in group.status.conditions):
             record.starved = True
-        if isinstance(group, UpstreamGroup) and group.is_composite:
-            record.minimum, record.parts_run = 1, group.status.phase == "Running"
+        if isinstance(group, UpstreamGroup):
+            record.parent = group.parent
+            if group.is_composite:
+                record.minimum, record.parts_run = 1, group.status.phase == "Running"
         self._check_started(record, at)
 
     def _new_record(self, group: PodGroup, before: GroupRecord | None, at: float) -> GroupRecord:

@@ -106,7 +106,7 @@ class Rehearsal:
     def run(self, job: str, *, seconds: float, on_cycle: Callable[[], None] = lambda: None) -> Outcome:
         """Until the job ("namespace/name" of what the user created, or of its PodGroup) has started, or so long.
         `on_cycle` may raise an error to end it."""
-        before = _present(self._record(job))
+        before = len(self._present(self._record(job)))
         horizon = later(self._asked, microseconds(seconds))
         if seconds <= _SHORT:
             self._engine.end_at(horizon)
@@ -115,7 +115,7 @@ class Rehearsal:
         def is_over() -> bool:
             on_cycle()
             if self._at <= horizon:  # cycles that change nothing are skipped, also beyond it
-                has_started[0] = _has_started(self._record(job), before)
+                has_started[0] = self._has_started(self._record(job), before)
             return has_started[0] or self._at >= horizon or self._cycles >= _MAX_CYCLES
 
         self._engine.is_over = is_over
@@ -131,13 +131,13 @@ class Rehearsal:
     def starts(self, groups: Iterable[str], *, seconds: float, most_cycles: int) -> dict[str, float]:
         """When each of these groups starts, by key, if it does so within these bounds."""
         records = self.journal.groups.groups
-        before = {group: _present(records.get(group)) for group in groups}
+        before = {group: len(self._present(records.get(group))) for group in groups}
         horizon = later(self._asked, microseconds(seconds))
         found: dict[str, float] = {}
 
         def is_over() -> bool:
             if self._at <= horizon:
-                for group in [group for group, pods in before.items() if _has_started(records.get(group), pods)]:
+                for group in [group for group, pods in before.items() if self._has_started(records.get(group), pods)]:
                     found[group] = wall_clock(self._at)
                     del before[group]
             return not before or self._at >= horizon or self._cycles >= most_cycles
@@ -160,19 +160,22 @@ class Rehearsal:
         return groups.get(job) or next((g for g in groups.values() if plain_name(g.shown_name) == job), None)
 
     def _placements(self, job: str) -> dict[str, str]:
-        record = self._record(job)
+        running = {pod for record in self._with_parts(self._record(job)) for pod in record.running}
         pods = self.journal.pods
-        found = sorted(record.running) if record is not None else []
-        return {pod: pods[pod].node for pod in found if pod in pods}
+        return {pod: pods[pod].node for pod in sorted(running) if pod in pods}
 
+    def _with_parts(self, record: GroupRecord | None) -> list[GroupRecord]:
+        return [] if record is None else [record, *self.journal.groups.parts(record.key)]
 
-def _present(record: GroupRecord | None) -> int:
-    return 0 if record is None else record.present
+    def _present(self, record: GroupRecord | None) -> set[str]:
+        """The pods that run, or have succeeded."""
+        return {pod for one in self._with_parts(record) for pod in one.running | one.succeeded}
 
-
-def _has_started(record: GroupRecord | None, before: int) -> bool:
-    """Its minimum runs, or one more pod of a job that ran before."""
-    return record is not None and before < _present(record) >= record.minimum
+    def _has_started(self, record: GroupRecord | None, before: int) -> bool:
+        """Its minimum runs, or one more pod of a job that ran before."""
+        if record is None or record.present < record.minimum:
+            return False
+        return len(self._present(record)) > before
 
 
 def objects_at(

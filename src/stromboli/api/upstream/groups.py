@@ -38,6 +38,7 @@ T = TypeVar("T")
 class Part(NamedTuple):
     """Groups inside a composite one whose pods start together, or must be in one domain."""
 
+    title: str  # "PodGroup x", "CompositePodGroup y"
     groups: tuple[tuple[str, int], ...]  # PodGroups by name, and how many pods each has at least when it starts
     topology_key: str  # "" if they may run wherever the composite may
     needed: bool  # the composite does not start without them

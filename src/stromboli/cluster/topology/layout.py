@@ -29,7 +29,7 @@ class SubGroupPolicy:
     """Pods that the selector matches form a sub-group for each combination of values that they have for the keys; all
     of them form one if there are no keys. A pod without a value for one of the keys is in none."""
 
-    name: str
+    name: str  # of one with `groups`: what these are, such as "PodGroup x"
     keys: tuple[str, ...]
     size: int | None  # how many pods make a sub-group whole; None: as many as there are
     least: int  # how many sub-groups there must be before the group starts

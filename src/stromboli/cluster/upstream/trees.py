@@ -158,7 +158,8 @@ class _Trees:
         leaves = [self._groups[one] for one in below if not self._groups[one].is_composite]
         if leaves:
             named = tuple(sorted((leaf.original.metadata.name, leaf.least) for leaf in leaves))
-            plan.parts.append(Part(named, topology_key, needed))
+            written = self._groups[key].original
+            plan.parts.append(Part(f"{written.kind} {written.metadata.name}", named, topology_key, needed))
 
     def _too_deep(self, key: JobKey, root: JobKey, depth: int) -> bool:
         if depth < MAX_DEPTH or not self._children.get(key):

@@ -37,17 +37,18 @@ def plan(source: Source, files: tuple[str, ...], output: str) -> None:
 
     Nothing is created. The manifests are tried on a copy of the cluster, in virtual time.
     """
+    from stromboli.api.upstream import translated
     from stromboli.console.manifests import read_manifests, warn_about
     from stromboli.console.whatif.submission import plan_submission, submitted_jobs
 
     manifests = read_manifests(files, source.namespace_of_manifests)
     warn_about(manifests)
-    objects = [manifest.object for manifest in manifests]
-    jobs = submitted_jobs(objects)
+    objects = [translated(manifest.object) for manifest in manifests]
+    state = source.read()
+    jobs = submitted_jobs(objects, state)
     if not jobs:
         where = "standard input" if files[0] == "-" else files[0]
         raise UserError(f"{where}: has no job; give a Job, PodGroup, ReplicaSet or Pod.")
-    state = source.read()
     plans = [plan_submission(state, objects, job, *source.scheduling(), is_live=source.is_live) for job in jobs]
     assumption = f"the scheduler runs with {source.configuration}"
     plans = [replace(one, assumptions=[*one.assumptions, assumption]) if one.assumptions else one for one in plans]

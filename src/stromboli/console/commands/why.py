@@ -100,8 +100,20 @@ def _refused(name: str, message: str) -> Answer:
     return Answer({"name": name, "refused": message}, head=head)
 
 
+def _started_singly(state: State, name: str) -> str:
+    """The groups of a composite one that is no job itself, because they need not start together; "" if it is none."""
+    from stromboli.api import key
+    from stromboli.api.upstream import COMPOSITE_SUFFIX, UpstreamGroup, plain_name
+
+    composite = f"{plain_name(name)}{COMPOSITE_SUFFIX}"
+    groups = [obj for obj in state.objects if isinstance(obj, UpstreamGroup)]
+    parts = sorted(plain_name(key(group)) for group in groups if group.parent == composite)
+    return ", or ".join(parts[:3]) if any(key(group) == composite for group in groups) else ""
+
+
 def _not_found(source: Source, state: State, name: str) -> str:
     from stromboli.api import Job, Pod, PodGroup, ReplicaSet, Reservation, StatefulSet, key
+    from stromboli.api.upstream import plain_name
 
     for obj in state.objects:
         if isinstance(obj, Pod) and key(obj) == name and obj.spec.scheduler_name != state.scheduler_name:
@@ -116,5 +128,7 @@ def _not_found(source: Source, state: State, name: str) -> str:
         files = "".join(f" --scenario {file}" for file in source.scenario)
         return f"{name} is submitted at {later} of the scenario. Try: stromboli why {name}{files} --at {later}"
     kinds = (Job, PodGroup, ReplicaSet, StatefulSet, Pod)
-    known = {key(obj) for obj in state.objects if isinstance(obj, kinds)} | state.refused.keys()
+    if single := _started_singly(state, name):
+        return f"The groups of CompositePodGroup {name} start one by one: ask about {single}."
+    known = {plain_name(key(obj)) for obj in state.objects if isinstance(obj, kinds)} | state.refused.keys()
     return f"There is no job {name}{suggestion(name, known, source.namespace)} Try: stromboli jobs{source.options}"

@@ -7,10 +7,14 @@ copy without the job says which evictions happen anyway.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from stromboli.api import Job, KObject, Namespace, Pod, PodGroup, ReplicaSet, group_name_of, key
+from stromboli.api import Job, KObject, Namespace, Pod, PodGroup, ReplicaSet, key
+from stromboli.api.upstream import shown_key
+from stromboli.cluster import Cluster, JobKey
+from stromboli.cluster.object_fields import group_of
 from stromboli.insight import JobExplanation, State, explain, inspect
+from stromboli.insight.inspection import load
 from stromboli.scheduling.configuration import Configuration
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.registry import Registry
@@ -38,15 +42,34 @@ class Plan:
     assumptions: list[str] = field(default_factory=list)
 
 
-def submitted_jobs(objects: Sequence[KObject]) -> list[str]:
-    """What of these is a job: everything that brings pods."""
-    found = []
-    groups = {key(obj) for obj in objects if isinstance(obj, PodGroup)}
+def submitted_jobs(objects: Sequence[KObject], state: State) -> list[str]:
+    """What of these is a job: everything that brings pods, and each group once, also one that exists and gets more
+    pods. Groups inside a composite one are a job together, as far as they must start together."""
+    everything = [*state.objects, *objects]
+    cluster, _ = load(replace(state, objects=everything))
+    cluster.snapshot()
+    known = {key(obj) for obj in everything if isinstance(obj, Job | PodGroup)}
+    found: dict[str, None] = {}
     for obj in objects:
-        in_group = isinstance(obj, Pod) and f"{obj.metadata.namespace}/{group_name_of(obj)}" in groups
-        if isinstance(obj, Job | PodGroup | ReplicaSet | Pod) and not in_group:
-            found.append(key(obj))
-    return found
+        if isinstance(obj, Job | ReplicaSet):
+            found[key(obj)] = None
+        elif (group := _group_of(obj, cluster)) is not None:
+            found[shown_key(cluster.upstream.job_of(group), known)] = None
+        elif isinstance(obj, Pod):
+            found[key(obj)] = None
+    return list(found)
+
+
+def _group_of(obj: KObject, cluster: Cluster) -> JobKey | None:
+    """The group that is a job or part of one; None for a composite one whose groups start one by one."""
+    if isinstance(obj, Pod):
+        return group_of(obj)
+    if not isinstance(obj, PodGroup):
+        return None
+    group = JobKey(key(obj))
+    plan = cluster.upstream.plans.get(group)
+    is_job = plan is None or plan.leaves or plan.trouble
+    return group if is_job else None
 
 
 def plan_submission(

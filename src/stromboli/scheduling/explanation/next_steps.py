@@ -1,10 +1,16 @@
 """What a person can do about each reason.
 
 Sentences say what is missing; some also say what to do, where they have the numbers for it. These are the steps without
-numbers, one for each code, for whoever asks about a single job.
+numbers, one for each code, for whoever asks about a single job. They name the fields that its user wrote: a Job, a
+PodGroup of Volcano and one of Kubernetes have different ones.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stromboli.api.kinds.workloads import CompositePodGroup
+from stromboli.api.upstream import written_type
 
 from .error_reasons import says_error_of_plugin
 from .reasons import Code, says_guaranteed, says_never, says_that_pods_are_created
@@ -23,11 +29,11 @@ _STEPS = {
     Code.WAITING_FOR_RELEASE: "Nothing: it starts when the terminating pods are gone.",
     Code.CONDITIONALLY_READY: "Nothing: it starts when the pods on lent resources are gone.",
     Code.STARVING_RESERVED: "Nothing: its nodes are reserved, and it starts when the pods there finish.",
-    Code.GANG_SHORT: "Lower minAvailable, request less for each pod, or wait until pods finish.",
+    Code.GANG_SHORT: "Lower {minimum}, request less for each pod, or wait until pods finish.",
     Code.DOMAIN_SHORT: "Request less, allow a higher tier, or wait until pods in one domain finish.",
     Code.NO_DOMAIN: "Create HyperNodes or label nodes, or correct the tier that the group names.",
-    Code.SUB_GROUP_SHORT: "Lower minSubGroups, request less for each pod, or wait until pods finish.",
-    Code.NOT_ENOUGH_SUB_GROUPS: "Create the missing pods with the labels of the policy, or lower minSubGroups.",
+    Code.SUB_GROUP_SHORT: "Lower {sub_groups}, request less for each pod, or wait until pods finish.",
+    Code.NOT_ENOUGH_SUB_GROUPS: "Create the missing pods with the labels of the policy, or lower {sub_groups}.",
     Code.SUB_GROUP_UNCLEAR: "Change the labels of the pod, or the policies of its group.",
     Code.SCHEDULING_GATED: "Have the owner of the scheduling gates remove them.",
     Code.QUEUE_FIRST_IN_LINE: "Look at the reason of the first job of the queue.",
@@ -60,9 +66,9 @@ _STEPS = {
 
 _STEPS_IF_NEVER = {
     Code.INSUFFICIENT_NODE: "Request less, or add nodes that are large enough.",
-    Code.GANG_SHORT: "Lower minAvailable, request less for each pod, or add nodes.",
+    Code.GANG_SHORT: "Lower {minimum}, request less for each pod, or add nodes.",
     Code.DOMAIN_SHORT: "Request less, allow a higher tier, or add nodes to a domain.",
-    Code.SUB_GROUP_SHORT: "Lower minSubGroups, request less for each pod, or add nodes to a domain.",
+    Code.SUB_GROUP_SHORT: "Lower {sub_groups}, request less for each pod, or add nodes to a domain.",
     Code.QUEUE_OVER_QUOTA: "Request less, or raise the capability of the queue.",
 }
 """Waiting does not help."""
@@ -72,14 +78,40 @@ _GUARANTEED = "Wait until jobs of the queue finish, or lower the guarantees of o
 _GUARANTEED_NEVER = "Request less, or lower the guarantees of other queues."
 
 
-def next_step(code: str, message: str = "") -> str:
-    """`message`: the sentence with the code. Empty for codes of your own plugins."""
+_OF_KUBERNETES = {
+    Code.NO_POD_GROUP: "Create the group that is missing, or correct the name by which others call it.",
+    Code.DOMAIN_SHORT: "Request less, or wait until pods in one domain finish.",
+    Code.NO_DOMAIN: "Label nodes, or correct the key of the topology constraint.",
+    Code.NOT_ENOUGH_SUB_GROUPS: "Create the missing pods, or lower minCount of their PodGroup.",
+}
+_OF_KUBERNETES_IF_NEVER = {
+    Code.DOMAIN_SHORT: "Request less, or add nodes to a domain.",
+}
+"""Groups of scheduling.k8s.io have no HyperNodes, no tiers and no policies."""
+
+
+def next_step(code: str, message: str = "", *, kind: str = "Job", group: str = "") -> str:
+    """`message`: the sentence with the code. `kind`: of what the user created; `group`: its PodGroup, by the key that
+    it has in this program. Empty for codes of your own plugins."""
     if code == Code.INTERNAL_ERROR and says_error_of_plugin(message):
         return "Report it to the author of the plugin; the log of the scheduler has the traceback."
     if code == Code.QUEUE_OVER_QUOTA and says_guaranteed(message):
         return _GUARANTEED_NEVER if says_never(message) else _GUARANTEED
     if says_never(message) and code in _STEPS_IF_NEVER:
-        return _STEPS_IF_NEVER[code]
+        return _named(code, _STEPS_IF_NEVER, _OF_KUBERNETES_IF_NEVER, kind, group)
     if says_that_pods_are_created(message):
         return "Nothing: it is tried as soon as the controllers have created its pods."
-    return _STEPS.get(code, "")
+    return _named(code, _STEPS, _OF_KUBERNETES, kind, group)
+
+
+def _named(code: str, steps: Mapping[str, str], of_kubernetes: Mapping[str, str], kind: str, group: str) -> str:
+    """With the fields in which the user states how many pods, and how many sub-groups, must start together."""
+    written = written_type(group)
+    if written is not None:
+        steps = {**steps, **of_kubernetes}
+        minimum = sub_groups = "minGroupCount" if written is CompositePodGroup else "minCount"
+    elif kind == "Job":
+        minimum, sub_groups = "minAvailable", "minPartitions"
+    else:
+        minimum, sub_groups = "minMember", "minSubGroups"
+    return steps.get(code, "").format(minimum=minimum, sub_groups=sub_groups)

@@ -122,7 +122,11 @@ def refused(refusal: Refusal, *, guaranteed: bool = False) -> str:
         case code if code in _SAID_BY_SUBJECT:
             return subject
         case Code.NOT_ENOUGH_PODS:
-            what, remedy = (f"pods of role {subject}", "") if subject else ("pods", f" or lower {refusal.minimum}")
+            what, remedy = "pods", f" or lower {refusal.minimum}"
+            if subject and refusal.minimum == "minCount":
+                what = f"pods of PodGroup {subject}"
+            elif subject:
+                what, remedy = f"pods of role {subject}", ""
             then = _created_for(refusal.creator) or f"Create the others{remedy}."
             return f"The gang has too few {what}: {need} required, {have} created. {then}"
         case Code.INSUFFICIENT_NODE:

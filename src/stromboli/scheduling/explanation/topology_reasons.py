@@ -153,9 +153,17 @@ def _policy(policy: SubGroupPolicy) -> str:
     return f'The sub-group policy "{policy.name}"' if policy.name else "The sub-group policy"
 
 
+def _of_users(group: SubGroup) -> str:
+    return group.name if group.policy.groups else f'The sub-group "{group.name}"'
+
+
 def too_few_sub_groups(policy: SubGroupPolicy, whole: int, beside: str, creator: str) -> str:
     """Pods are missing. `whole`: sub-groups that have all their pods; `beside`: a sentence about pods that are in no
     sub-group, though they should be."""
+    if policy.groups:
+        return f"{policy.name} must start together with the other groups, and pods of it are missing. " + (
+            beside or "Create them, or lower minCount."
+        )
     size = "" if policy.size is None else f" of {plural(policy.size, 'pod')}"
     create = f"The controllers create the others; if they do not, look at the events of {creator}." if creator else (
         "Create the other pods, or lower minSubGroups."
@@ -168,22 +176,27 @@ def too_few_sub_groups(policy: SubGroupPolicy, whole: int, beside: str, creator:
 
 def incomplete_sub_group(group: SubGroup) -> str:
     return (
-        f'The sub-group "{group.name}" starts when it has all of its {group.size} pods, and it has {group.members}. '
-        "Create the others."
+        f"{_of_users(group)} starts when it has all of its {group.size} pods, and it has {group.members}. Create the "
+        "others."
     )
 
 
 def sub_groups_short(policy: SubGroupPolicy, running: int, fit: int, why: str) -> str:
     """`fit`: sub-groups that could start now beside those that run."""
-    return f"{_policy(policy)} needs {policy.least} whole sub-groups: {running} run, and {fit} more fit now. {why}"
+    if policy.groups:
+        return f"The groups that are needed start together, or none of them does. {why}"
+    needed = plural(policy.least, "whole sub-group")
+    return f"{_policy(policy)} needs {needed}: {running} run, and {fit} more fit now. {why}"
 
 
 def sub_group_short(
     group: SubGroup, closeness: Closeness | None, closest: Domain | None, found: int, needed: int, *, is_next: bool
 ) -> str:
     """Why one sub-group cannot start. `is_next`: others that fit have their places already."""
-    next_ = "the next one, " if is_next else ""
-    said = f'For {next_}"{group.name}", '
+    if group.policy.groups:
+        said = f"For {group.name}{', beside those that fit' if is_next else ''}, "
+    else:
+        said = f'For {"the next one, " if is_next else ""}"{group.name}", '
     if closeness is None or closest is None:
         return f"{said}there is room for {found} of the {needed} pods that must start together."
     where = _closest(closest, found, None)

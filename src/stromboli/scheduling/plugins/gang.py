@@ -54,7 +54,8 @@ class Gang(Plugin):
 
 def _missing_pods(job: Job) -> Refusal | None:
     """Too few pods exist for the gang to start, so there is no need to look for nodes."""
-    if job.valid_count < job.min_available:
+    is_composite = isinstance(job.object, UpstreamGroup) and job.object.is_composite
+    if job.valid_count < job.min_available and not is_composite:
         return Refusal(
             Code.NOT_ENOUGH_PODS, need=job.min_available, have=job.valid_count, creator=_creator(job),
             minimum="minCount" if isinstance(job.object, UpstreamGroup) else "minMember",
@@ -65,8 +66,9 @@ def _missing_pods(job: Job) -> Refusal | None:
             minimum, have = minimums[role], job.role_valid(role)
             if have < minimum:
                 return Refusal(
-                    Code.NOT_ENOUGH_PODS, need=minimum, have=have, subject=role or '""', creator=_creator(job)
-                )
+                    Code.NOT_ENOUGH_PODS, need=minimum, have=have, subject=role or '""', creator=_creator(job),
+                    minimum="minCount" if is_composite else "minMember",
+                )  # fmt: skip
     return None if job.layout is None else _missing_sub_groups(job, job.layout.policies)
 
 
