@@ -57,7 +57,7 @@ from stromboli.scheduling.decisions import (
     Unreserve,
     UnselectNode,
 )
-from stromboli.scheduling.explanation import reasons
+from stromboli.scheduling.explanation import reserved_node_reasons
 
 from .binder import Binder, BindRequest, EvictRequest, Request
 from .reservation_writer import ReservationWriter
@@ -255,10 +255,10 @@ class Dispatcher:
                 )
             case Reserve() as reserve:
                 self._reservations.create(reserve.reservation)
-                self._record_for_owner(reserve.reservation, "Reserved", reasons.reserved(reserve.node))
+                self._record_for_owner(reserve.reservation, "Reserved", reserved_node_reasons.reserved(reserve.node))
             case Unreserve() as unreserve if isinstance(target, Reservation):
                 self._reservations.delete(target)
-                sentence = reasons.unreserved(unreserve.node, unreserve.reason)
+                sentence = reserved_node_reasons.unreserved(unreserve.node, unreserve.reason)
                 self._record_for_owner(target, "Unreserved", sentence)
             case PatchReservation() as patch if isinstance(target, Reservation):
                 self._write_reservation(patch, target)

@@ -1,9 +1,9 @@
 """What users read about a waiting or evicted pod: reason codes and their sentences.
 
 Every sentence says what is missing, how much, and what to do about it. Codes are stable names for programs; sentences
-may change. All of them are in this module, those about whole gangs in `gang_reasons` and the phrases about nodes in
-`node_reasons`, so that they keep one style and a reader can check them in one place. The exceptions are the texts of
-your own plugins.
+may change. All of them are in this module, those about whole gangs in `gang_reasons`, about nodes reserved for starved
+jobs in `reserved_node_reasons`, and the phrases about nodes in `node_reasons`, so that they keep one style and a reader
+can check them in one place. The exceptions are the texts of your own plugins.
 
 Amounts are those of the cluster at the end of a cycle, and requests those of all pods that must start together.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from stromboli.api import names
-from stromboli.api.quantity import format_duration, stated_amount
+from stromboli.api.quantity import stated_amount
 from stromboli.api.upstream import written_type
 from stromboli.cluster.volumes import HELD
 from stromboli.grammar import are, have, plural
@@ -122,19 +122,23 @@ def refused(refusal: Refusal, *, guaranteed: bool = False) -> str:
         case code if code in _SAID_BY_SUBJECT:
             return subject
         case Code.NOT_ENOUGH_PODS:
-            what, remedy = "pods", f" or lower {refusal.minimum}"
-            if subject and refusal.minimum == "minCount":
-                what = f"pods of PodGroup {subject}"
-            elif subject:
-                what, remedy = f"pods of role {subject}", ""
-            then = _created_for(refusal.creator) or f"Create the others{remedy}."
-            return f"The gang has too few {what}: {need} required, {have} created. {then}"
+            return _too_few_pods(refusal, need, have)
         case Code.INSUFFICIENT_NODE:
             return not_admitted(refusal)
         case Code.QUEUE_FIRST_IN_LINE:
             return f"Queue {subject} is FIFO, and an earlier job in it is still waiting. See the reason of that job."
         case _:
             return f"{refusal.code}: rejected by {subject}." if subject else f"{refusal.code}."
+
+
+def _too_few_pods(refusal: Refusal, need: str, have: str) -> str:
+    what, remedy = "pods", f" or lower {refusal.minimum}"
+    if refusal.subject and refusal.minimum == "minCount":
+        what = f"pods of PodGroup {refusal.subject}"
+    elif refusal.subject:
+        what, remedy = f"pods of role {refusal.subject}", ""
+    then = _created_for(refusal.creator) or f"Create the others{remedy}."
+    return f"The gang has too few {what}: {need} required, {have} created. {then}"
 
 
 _CREATED = "The controllers create the others"
@@ -374,48 +378,6 @@ def waiting_for_release(nodes: Iterable[str], reservation: str = "") -> str:
 
 def cleared(node: str, queue: str) -> str:
     return f"Node {node} is locked for queue {queue}, which is guaranteed room there. The pod may start elsewhere."
-
-
-def starving_reserved(missing: Iterable[tuple[str, str, Iterable[str]]]) -> str:
-    """For each node reserved for a job: its name, what is still missing there, and the pods that use it."""
-    parts = []
-    for node, short, running in missing:
-        waits = sorted(running)
-        names = ", ".join(waits[:3]) + (f" and {len(waits) - 3} more" if len(waits) > 3 else "")
-        parts.append(f"{node} ({short} missing, waiting for {names})" if short else f"{node} (free)")
-    return "Nodes are reserved for the job until all of it fits: " + "; ".join(parts) + "."
-
-
-def reserved_nodes(missing: Iterable[tuple[str, str]]) -> str:
-    """(node, what is still missing there) of each node set aside for a job."""
-    parts = [f"{node} ({short} missing)" if short else node for node, short in missing]
-    return "Reserved nodes: " + ", ".join(parts) + "."
-
-
-def turn(seconds: float) -> str:
-    """`seconds`: how long a job keeps nodes that do not drain; 0 for ever."""
-    if not seconds:
-        return "The nodes stay reserved until the job starts."
-    return f"If nothing drains on them for {format_duration(seconds)}, the nodes may go to the next job in line."
-
-
-def back_in_line(job: str) -> str:
-    return f"Its nodes did not drain, so it gave its place to {job}. It waits in line for its next turn."
-
-
-def reserved(node: str) -> str:
-    return f"The job has waited too long: node {node} is reserved for this pod until all of the job fits."
-
-
-def unreserved(node: str, reason: str) -> str:
-    return f"Node {node} is no longer reserved for this pod: {reason}."
-
-
-def limit_exceeded(needed: int, most: int) -> str:
-    return (
-        f"The job has waited too long, but it needs {plural(needed, 'more node')}, and at most {most} may be reserved "
-        "in total. Raise reservedNodePercent of the reserve action."
-    )
 
 
 def given_back(owner: str) -> str:

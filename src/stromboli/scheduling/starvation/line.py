@@ -17,12 +17,8 @@ from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.decisions import Evict, Notice
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.display_names import what_waits
-from stromboli.scheduling.explanation.reasons import (
-    back_in_line,
-    limit_exceeded,
-    never_beside_services,
-    never_beside_services_of_queue,
-)
+from stromboli.scheduling.explanation.reasons import never_beside_services, never_beside_services_of_queue
+from stromboli.scheduling.explanation.reserved_node_reasons import back_in_line, limit_exceeded
 from stromboli.scheduling.gang import TentativePlaces, reserved_tasks
 from stromboli.scheduling.operations.set_aside import give_up
 from stromboli.scheduling.session import Session

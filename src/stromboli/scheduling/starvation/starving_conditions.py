@@ -12,7 +12,7 @@ from stromboli.api.quantity import stated_amount
 from stromboli.cluster import OCCUPYING, Job, Node, Status, Task
 from stromboli.scheduling.callbacks import GroupCondition
 from stromboli.scheduling.explanation import Code
-from stromboli.scheduling.explanation.reasons import reserved_nodes, starving_reserved, turn
+from stromboli.scheduling.explanation.reserved_node_reasons import reserved_nodes, starving_reserved, turn
 from stromboli.scheduling.gang import reserved_tasks
 from stromboli.scheduling.session import Session
 
