@@ -49,6 +49,7 @@ COOLDOWN_TIME = "volcano.sh/cooldown-time"
 JDB_MIN_AVAILABLE = "volcano.sh/jdb-min-available"
 JDB_MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
 SLA_WAITING_TIME = "volcano.sh/sla-waiting-time"
+SLA_WAITING_TIMES = (SLA_WAITING_TIME, "sla-waiting-time")
 NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"
 QOS_LEVEL = "volcano.sh/qos-level"
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"

@@ -38,6 +38,7 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "reclaim": "stromboli.scheduling.actions.reclaim:Reclaim",
     "reserve": "stromboli.scheduling.actions.reserve:Reserve",
 }
+_OPTIONAL: Final = "stromboli.scheduling.plugins.optional"
 _PLUGINS: Final[Mapping[str, str]] = {
     "binpack": "stromboli.scheduling.plugins.binpack:Binpack",
     "capacity": "stromboli.scheduling.plugins.capacity:Capacity",
@@ -53,6 +54,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "priority": "stromboli.scheduling.plugins.priority:Priority",
     "proportion": "stromboli.scheduling.plugins.proportion:Proportion",
     "reservation": "stromboli.scheduling.plugins.reservation:ReservationPlugin",
+    "sla": f"{_OPTIONAL}.sla:Sla",
 }
 # Alias -> name of the plugin. Both are valid in a file.
 _PLUGIN_ALIASES: Final[Mapping[str, str]] = {"queue_reservation": "node_reservation"}

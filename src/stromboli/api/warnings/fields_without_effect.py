@@ -6,13 +6,14 @@ controllers warn about each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from stromboli.api import names
 from stromboli.api.kinds import KObject
 from stromboli.api.kinds.batch import Job, LifecyclePolicy, PodGroup, Queue, QueueSpec
 from stromboli.api.kinds.pods import Pod
+from stromboli.api.quantity import QuantityError, parse_duration
 from stromboli.api.rules.lifecycle_policies import EVENTS_WITHOUT_EFFECT
 
 ANNOTATIONS: Final = (
@@ -20,7 +21,6 @@ ANNOTATIONS: Final = (
     names.COOLDOWN_TIME,
     names.JDB_MIN_AVAILABLE,
     names.JDB_MAX_UNAVAILABLE,
-    names.SLA_WAITING_TIME,
     names.NUMA_TOPOLOGY_POLICY,
     names.QOS_LEVEL,
     names.QUEUE_ALLOCATION_GATE,
@@ -40,13 +40,22 @@ def fields_without_effect(obj: KObject) -> list[str]:
         case _:
             return []
     annotations = obj.metadata.annotations
-    return [*paths, *(f"metadata.annotations[{name}]" for name in ANNOTATIONS if name in annotations)]
+    without = [*(name for name in ANNOTATIONS if name in annotations), *_unreadable_times(annotations)]
+    return [*paths, *(f"metadata.annotations[{name}]" for name in without)]
 
 
 def no_effect_message(obj: KObject) -> str:
     """The warning about these fields; "" if there are none."""
     paths = fields_without_effect(obj)
     return f"Without effect in this version: {', '.join(paths)}." if paths else ""
+
+
+def _unreadable_times(annotations: Mapping[str, str]) -> Iterator[str]:
+    for name in names.SLA_WAITING_TIMES:
+        try:
+            parse_duration(annotations.get(name, "0s"))
+        except QuantityError:
+            yield name
 
 
 def _of_queue(spec: QueueSpec) -> Iterator[str]:

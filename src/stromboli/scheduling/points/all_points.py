@@ -103,6 +103,8 @@ class Points:
         self.prepare: Tests[Job, Sequence[Task]] = Tests(desk, ours=True)
         # Why no nodes should be set aside for a job, because what it needs besides room cannot be had.
         self.why_no_nodes: Point[Callable[[Job], str | None]] = Point(desk, ours=True)
+        # When a job is to have a place at the latest, however long others may wait; None: nobody says so.
+        self.latest_start: Point[Callable[[Job], float | None]] = Point(desk, ours=True)
         # What gives way to a task before any pod is evicted for it; and whether anything does, by these rules.
         self.concessions: Lists[cb.EvictionKind, Task, cb.Concession] = Lists(desk, ours=True)
         self.concessions_possible: Tests[cb.EvictionKind] = Tests(desk, ours=True)

@@ -15,10 +15,16 @@ def starved_since(session: Session, job: Job, rules: ReserveRules) -> float:
 
 
 def has_starved(session: Session, job: Job, rules: ReserveRules) -> bool:
-    """Whether a job has waited longer than the threshold; if not, the scheduler looks again when it has. Nothing is set
-    aside for a Reservation that waits for a node, so it never starves."""
+    """Whether a job has waited longer than the threshold, or than a plugin says it may; if not, the scheduler looks
+    again when it has. Nothing is set aside for a Reservation that waits for a node, so it never starves."""
     if job.stands_for:
         return False
+    for latest_start in session.points.latest_start.calls:
+        moment = latest_start(job)
+        if moment is not None and session.now >= moment:
+            return True
+        if moment is not None:
+            session.due_at(moment)
     since = starved_since(session, job, rules)
     due = since + rules.threshold
     if session.now <= due:
