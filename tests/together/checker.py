@@ -36,11 +36,12 @@ nothing is evicted in the last R if all that ends had ended 2 R before the end.
 this cycle, pods promised room and waiting gangs counted; without the starts of this cycle for the one that starts), and
 has waited since the cycle before, and still waits, with a pod of a stream for the same pool that is not larger, not of
 lower priority, and whose estimate is not longer. In every window of 10 R what starts out of turn is at most one gang of
-each namespace, the largest in the queue. Between queues it is one gang, for a queue with more than it can possibly
-deserve against one with less than it is sure to deserve. What a queue is sure to deserve: its part by weight of what
-the guarantees of the others leave, up to its capability; what it can possibly deserve: what the others' sure parts
-leave, each up to what it requests. A namespace makes room for its own gang that starves, and nobody can know that it
-waits for a pod that never ends, so namespaces with such a gang are left out.
+each namespace that has such starts, the largest in the queue; and one of each that they are ahead of while a gang of
+it waits, because a namespace makes room for its own gang that starves, and others may use what its small pods leave
+until that starts. Nobody can know that a gang waits for a pod that never ends, so namespaces with such a gang are left
+out. Between queues it is one gang, for a queue with more than it can possibly deserve against one with less than it is
+sure to deserve. What a queue is sure to deserve: its part by weight of what the guarantees of the others leave, up to
+its capability; what it can possibly deserve: what the others' sure parts leave, each up to what it requests.
 
 **order** (e). At every cycle: no node is used beyond what it has, no gang starts with fewer pods than it needs, and no
 pod is bound twice.
@@ -288,7 +289,9 @@ def _shares(world: World, history: History, verdict: Verdict) -> None:
                 total = sum(work.cpu for _, work, _ in window)
                 most = max(largest.values())
                 if kind == "namespaces":
-                    most = sum(largest[namespace] for namespace in {work.namespace for _, work, _ in window})
+                    counted = {work.namespace for _, work, _ in window}
+                    counted |= {other for time, _, other in window if _gang_waits(world, history, queue, other, time)}
+                    most = sum(largest[namespace] for namespace in counted)
                 if total > most:
                     first = window[0]
                     text = (
@@ -335,6 +338,10 @@ def _queue_out_of_turn(world: World, history: History, queue: str, verdict: Verd
             if mine >= _possible(world, history, queue, time) and theirs < _sure(world, other):
                 yield time, work, other
                 break
+
+
+def _gang_waits(world: World, history: History, queue: str, namespace: str, time: float) -> bool:
+    return bool(_waiting_gangs(world, history, time, _belongs(queue, namespace)))
 
 
 def _could_take(history: History, work: Work, time: float, among: Callable[[Work], bool]) -> bool:
