@@ -44,6 +44,9 @@ from stromboli.controllers import Change, ControllerManager, Create, Delete, Ens
 T = TypeVar("T", bound=KObject)
 
 
+_DEPENDENTS: tuple[type[KObject], ...] = (Pod, PodGroup, ReplicaSet)  # what goes with its owner
+
+
 class FakeCluster:
     def __init__(
         self, *objects: KObject, now: float = 0.0, controllers: Callable[[], ControllerManager] = ControllerManager
@@ -242,7 +245,7 @@ class FakeCluster:
         if not self.collects_garbage:
             return
         uid = obj.metadata.uid
-        for dependent in [*self.list(Pod), *self.list(PodGroup)]:
+        for dependent in [obj for kind in _DEPENDENTS for obj in self.list(kind)]:
             if any(owner.uid == uid for owner in dependent.metadata.owner_references):
                 self.remove(dependent)
 

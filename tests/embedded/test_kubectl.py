@@ -61,6 +61,20 @@ spec:
             description: What the balloon should be.
             properties: {size: {type: integer, minimum: 1, description: Its diameter.}}
 """
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec:
+      nodeName: node-0
+      terminationGracePeriodSeconds: 1
+      containers: [{name: main, image: "x:1"}]
+"""
 BALLOON = "apiVersion: toys.example.com/v1\nkind: Balloon\nmetadata: {name: b}\nspec: {size: 3}\n"
 
 
@@ -178,6 +192,32 @@ def test_create_and_explain(kubectl: Kubectl) -> None:
     kubectl("delete", "namespace", "team", "--wait=true", "--timeout=30s")
     kubectl("delete", "crd", "balloons.toys.example.com")
     assert "balloons" not in kubectl("api-resources")
+
+
+def test_a_deployment_is_rolled_out(kubectl: Kubectl) -> None:
+    """`kubectl rollout` as on a cluster: status waits, history lists what `undo` can go back to."""
+    kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
+    rolled_out = 'deployment "shop" successfully rolled out'
+    assert rolled_out in kubectl("rollout", "status", "deployment/shop", "--timeout=30s")
+    kubectl("set", "image", "deployment/shop", "main=x:2")
+    assert rolled_out in kubectl("rollout", "status", "deployment/shop", "--timeout=30s")
+    assert "x:2" in kubectl("rollout", "history", "deployment/shop", "--revision=2")
+    assert kubectl("rollout", "history", "deployment/shop").split()[-4:] == ["1", "<none>", "2", "<none>"]
+    kubectl("rollout", "undo", "deployment/shop")
+    assert rolled_out in kubectl("rollout", "status", "deployment/shop", "--timeout=30s")
+    assert kubectl.json("get", "deployment", "shop")["spec"]["template"]["spec"]["containers"][0]["image"] == "x:1"
+    assert kubectl("rollout", "history", "deployment/shop").split()[-4:] == ["2", "<none>", "3", "<none>"]
+    kubectl("rollout", "pause", "deployment/shop")
+    kubectl("set", "image", "deployment/shop", "main=x:3")
+    time.sleep(0.5)
+    assert len(kubectl("get", "rs", "-l", "app=shop", "-o", "name").split()) == 2
+    kubectl("rollout", "resume", "deployment/shop")
+    assert rolled_out in kubectl("rollout", "status", "deployment/shop", "--timeout=30s")
+    kubectl("rollout", "restart", "deployment/shop")
+    assert rolled_out in kubectl("rollout", "status", "deployment/shop", "--timeout=30s")
+    assert kubectl("get", "deployment", "shop").split()[-5:-1] == ["shop", "2/2", "2", "2"]
+    kubectl("delete", "deployment", "shop")
+    eventually(lambda: kubectl("get", "rs,pods", "-l", "app=shop", "-o", "name") == "")
 
 
 def test_nodes_are_cordoned_and_drained(kubectl: Kubectl) -> None:

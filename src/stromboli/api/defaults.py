@@ -8,7 +8,7 @@ them twice changes nothing.
 from __future__ import annotations
 
 from .kinds import CLUSTER_SCOPED, KObject
-from .kinds.apps import ReplicaSet, StatefulSet
+from .kinds.apps import Deployment, DeploymentSpec, ReplicaSet, RollingUpdateDeployment, StatefulSet
 from .kinds.batch import CronJob, CronJobSpec, Job, JobSpec, PodGroup, Queue, Reservation, TaskSpec
 from .kinds.core import Node
 from .kinds.pods import Pod, PodSpec
@@ -18,6 +18,9 @@ MAX_RETRY = 3
 RESERVATION_TTL = "24h"
 SUCCESSFUL_JOBS = 3  # that a CronJob keeps
 FAILED_JOBS = 1
+REVISIONS = 10  # that a Deployment keeps besides the present one
+PROGRESS_DEADLINE = 600  # seconds
+PART_OF_PODS = "25%"  # that may be too many or unavailable while a Deployment is updated
 
 
 def default(obj: KObject) -> None:
@@ -33,6 +36,8 @@ def default(obj: KObject) -> None:
             _node(obj)
         case ReplicaSet() | StatefulSet():
             _pod_spec(obj.spec.template.spec)
+        case Deployment():
+            _deployment(obj.spec)
         case Queue():
             _queue(obj)
         case PodGroup():
@@ -56,6 +61,20 @@ def _pod_spec(spec: PodSpec) -> None:
 def _node(node: Node) -> None:
     if not node.status.allocatable:
         node.status.allocatable = dict(node.status.capacity)
+
+
+def _deployment(spec: DeploymentSpec) -> None:
+    spec.strategy.type = spec.strategy.type or "RollingUpdate"
+    if spec.strategy.type == "RollingUpdate":
+        rolling = spec.strategy.rolling_update or RollingUpdateDeployment()
+        rolling.max_surge = PART_OF_PODS if rolling.max_surge is None else rolling.max_surge
+        rolling.max_unavailable = PART_OF_PODS if rolling.max_unavailable is None else rolling.max_unavailable
+        spec.strategy.rolling_update = rolling
+    if spec.revision_history_limit is None:
+        spec.revision_history_limit = REVISIONS
+    if spec.progress_deadline_seconds is None:
+        spec.progress_deadline_seconds = PROGRESS_DEADLINE
+    _pod_spec(spec.template.spec)
 
 
 def _queue(queue: Queue) -> None:

@@ -179,7 +179,7 @@ class Engine:
         meta = entry.object.metadata
         self.world.event_queue.put(
             entry.lifetime.at, Rank.CREATE, partial(self.world.create_from_scenario, entry),
-            namespace=meta.namespace, name=meta.name, kind=entry.object.kind,
+            namespace=meta.namespace, name=meta.name, kind=type(entry.object).__name__,
         )  # fmt: skip
 
     # -- time -----------------------------------------------------------------------------------------------

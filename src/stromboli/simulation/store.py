@@ -25,7 +25,7 @@ from .virtual_time import Microseconds, timestamp
 T = TypeVar("T", bound=KObject)
 
 Listener = Callable[[Applied | Deleted], None]
-KindAndKey = tuple[str, str]  # kind and key
+KindAndKey = tuple[str, str]  # name of a collection, and key
 
 
 class Conflict(Exception):
@@ -33,7 +33,8 @@ class Conflict(Exception):
 
 
 def _name(kind: type) -> str:
-    """Groups of scheduling.k8s.io are among the other groups."""
+    """Of the collection of a kind. Groups of scheduling.k8s.io are among the other groups, and Jobs of batch/v1 are not
+    among Volcano's."""
     return PodGroup.__name__ if issubclass(kind, PodGroup) else kind.__name__
 
 
@@ -87,7 +88,7 @@ class Store:
     # -- writing --------------------------------------------------------------------------------------------
 
     def create(self, obj: T, at: Microseconds) -> T:
-        kind, object_key = obj.kind, key(obj)
+        kind, object_key = _name(type(obj)), key(obj)
         collection = self._collection(kind)
         if object_key in collection.objects:
             raise Conflict(f"{kind} {object_key} exists already")
@@ -109,7 +110,7 @@ class Store:
 
     def adopt(self, obj: KObject) -> None:
         """Add an object that exists elsewhere, with the uid and the creation time that it has there."""
-        collection = self._collection(obj.kind)
+        collection = self._collection(_name(type(obj)))
         if key(obj) in collection.objects:
             raise Conflict(f"{obj.kind} {key(obj)} exists already")
         insort(collection.keys, key(obj))
@@ -118,7 +119,7 @@ class Store:
 
     def update(self, obj: T) -> T:
         """Replace an object by a changed version; Conflict unless the stored version is the one it was made from."""
-        collection = self._collection(obj.kind)
+        collection = self._collection(_name(type(obj)))
         before = collection.objects.get(key(obj))
         if before is None or before.metadata.uid != obj.metadata.uid:
             raise Conflict(f"{obj.kind} {key(obj)} was deleted")
@@ -136,7 +137,7 @@ class Store:
         found = self.current(obj)
         if found is None:
             raise Conflict(f"{obj.kind} {key(obj)} was deleted")
-        collection = self._collection(obj.kind)
+        collection = self._collection(_name(type(obj)))
         del collection.objects[key(obj)]
         del collection.keys[bisect_left(collection.keys, key(obj))]
         self._index(found, add=False)
@@ -153,7 +154,7 @@ class Store:
         return collection
 
     def _stored(self, obj: T) -> T:
-        return cast(T, self._collection(obj.kind).objects[key(obj)])
+        return cast(T, self._collection(_name(type(obj))).objects[key(obj)])
 
     def _put(self, collection: _Collection, obj: KObject) -> None:
         self.version += 1
@@ -164,7 +165,7 @@ class Store:
             self.listener(Applied(stored))
 
     def _index(self, obj: KObject, *, add: bool) -> None:
-        place = (obj.kind, key(obj))
+        place = (_name(type(obj)), key(obj))
         for owner in obj.metadata.owner_references:
             if add:
                 self._dependents.setdefault(owner.uid, set()).add(place)
@@ -173,7 +174,7 @@ class Store:
 
     def _with_uid(self, owner: OwnerReference, obj: KObject) -> OwnerReference:
         """The reference with the owner's uid. The author of a scenario cannot know the uids of a run, so an owner is
-        identified by kind and name. For kinds that the store does not hold (a StatefulSet, for example) the given uid
+        identified by kind and name. For kinds that the store does not hold (a custom kind, for example) the given uid
         counts, and is generated if there is none."""
         kind = KINDS.get((owner.api_version, owner.kind))
         if kind is None and owner.uid:
@@ -182,7 +183,7 @@ class Store:
         owner_key = f"{obj.metadata.namespace}/{owner.name}" if namespaced else owner.name
         if kind is None:
             return replace(owner, uid=self._uid(f"{owner.api_version}/{owner.kind}", owner_key, 1))
-        return replace(owner, uid=self.uid_of(owner.kind, owner_key))
+        return replace(owner, uid=self.uid_of(_name(kind), owner_key))
 
     @staticmethod
     def _uid(kind: str, object_key: str, number: int) -> str:

@@ -142,7 +142,7 @@ from .pods import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from .registry import CLUSTER_SCOPED, KINDS, KObject, is_namespaced, key
+from .registry import CLUSTER_SCOPED, KINDS, KObject, is_namespaced, key, kind_name
 from .storage import (
     CSIDriver,
     CSIDriverSpec,
@@ -359,4 +359,5 @@ __all__ = [
     "WorkloadReference",
     "is_namespaced",
     "key",
+    "kind_name",
 ]

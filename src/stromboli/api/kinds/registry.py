@@ -53,6 +53,7 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
     ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
     ("apps/v1", "ReplicaSet"): ReplicaSet,
     ("apps/v1", "StatefulSet"): StatefulSet,
+    ("apps/v1", "Deployment"): Deployment,
     ("scheduling.volcano.sh/v1beta1", "Queue"): Queue,
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): PodGroup,
     ("batch.volcano.sh/v1alpha1", "Job"): Job,
@@ -70,9 +71,16 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
     ("storage.k8s.io/v1", "CSIStorageCapacity"): CSIStorageCapacity,
 }
 
+_NAMES = {kind: name for (_, name), kind in KINDS.items()}
+
 CLUSTER_SCOPED: frozenset[type[KObject]] = frozenset({
     Node, Namespace, PriorityClass, Queue, Reservation, HyperNode, PersistentVolume, StorageClass, CSINode, CSIDriver,
 })  # fmt: skip
+
+
+def kind_name(kind: type[KObject]) -> str:
+    """As users write it: two types may have one name, in different groups."""
+    return _NAMES.get(kind, kind.__name__)
 
 
 def is_namespaced(kind: type[KObject]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds import KObject
-from stromboli.api.kinds.apps import ReplicaSet, StatefulSet
+from stromboli.api.kinds.apps import Deployment, ReplicaSet, StatefulSet
 from stromboli.api.kinds.batch import Command, CronJob, Job, PodGroup, Queue, Reservation
 from stromboli.api.kinds.core import (
     Namespace,
@@ -25,13 +25,13 @@ from stromboli.api.kinds.workloads import CompositePodGroup, WorkloadPodGroup
 from stromboli.api.names import NAMESPACE_WEIGHT
 from stromboli.api.rules import broken_rules, broken_update_rules
 from stromboli.api.rules.reservations import HIGHEST_USER_PRIORITY, SYSTEM_PREFIX
-from stromboli.api.selectors import matches_labels
 from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 
 from . import rules
 from .batch import check_command, check_dependencies, check_job, check_pod_group, check_queue, check_reservation
 from .cron_jobs import check_cron_job, check_job_template
-from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints, check_template
+from .pod_owners import check_pod_owner
+from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints
 from .storage import check_capacity, check_claim, check_storage_class, check_volume
 from .topology import check_hyper_node
 from .workloads import check_group_update, check_workload_group
@@ -57,8 +57,8 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             rules.quantities(obj.spec.hard, "spec.hard", besides=(NAMESPACE_WEIGHT,))
         case PodDisruptionBudget():
             _budget(obj)
-        case ReplicaSet() | StatefulSet():
-            _replica_set(obj)
+        case ReplicaSet() | StatefulSet() | Deployment():
+            check_pod_owner(obj)
         case Queue():
             check_queue(obj)
         case PodGroup():
@@ -136,16 +136,3 @@ def _count_or_percentage(value: int | str | None, at: str) -> None:
         digits = value.removesuffix("%")
         if not value.endswith("%") or not (digits.isascii() and digits.isdigit()) or int(digits) > 100:
             raise ApiError(at, f'must be a number of pods or a percentage such as "50%", not {quote(value)}')
-
-
-def _replica_set(replicas: ReplicaSet | StatefulSet) -> None:
-    spec = replicas.spec
-    rules.at_least(spec.replicas, 0, "spec.replicas")
-    if spec.replicas > MAX_JOB_REPLICAS:
-        raise ApiError("spec.replicas", f"must be at most {MAX_JOB_REPLICAS}, not {spec.replicas}")
-    if spec.selector is None:
-        raise ApiError("spec.selector", "is required")
-    rules.label_selector(spec.selector, "spec.selector")
-    check_template(spec.template, "spec.template")
-    if not matches_labels(spec.selector, spec.template.metadata.labels):
-        raise ApiError("spec.template.metadata.labels", "must match spec.selector, or the set would not own its pods")

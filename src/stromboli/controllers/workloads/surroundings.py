@@ -7,12 +7,15 @@ a pod that finished     stays a replica (docs/scenarios.md)     is replaced, bec
 owner of a pod          by its name: authors know no uids       by its uid
 work in a pass          all there is                            so much that others are not kept waiting
 a write that failed     nobody says so: visit again             is reported: `create_failed`
+times in objects        are exact                               are whole seconds
 """
 
 from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass
+
+from stromboli.api.timestamps import format_timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,10 @@ class Surroundings:
     """How many objects of a kind one pass visits; without it, all."""
     writes: int | None = None
     """How many pods the visits of a pass create, delete and count; without it, all."""
+
+    def stamp(self, now: float) -> str:
+        """The time as objects hold it. Those of a server have whole seconds."""
+        return format_timestamp(now if self.is_virtual else int(now))
 
     def share_of(self, visited: Sized) -> int:
         """How many pods one of the objects that a pass visits may create, delete or count."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from stromboli.api import KObject, Pod, StatefulSet
+from stromboli.api import KObject, Pod, ReplicaSet, StatefulSet
 from stromboli.controllers.changes import Change, Objects
 
+from .deployments import DeploymentController
 from .owned_pods import OwnedPods
 from .replica_sets import ReplicaSetController
 from .stateful_sets import StatefulSetController
@@ -20,7 +21,8 @@ class WorkloadControllers:
         self._pods: Final = OwnedPods(by_name=surroundings.is_virtual)
         self._stateful = StatefulSetController()
         replica_sets = ReplicaSetController(self._pods, surroundings)
-        self._controllers: tuple[WorkloadController[Any], ...] = (replica_sets,)
+        self._deployments = DeploymentController(self._pods, surroundings)
+        self._controllers: tuple[WorkloadController[Any], ...] = (self._deployments, replica_sets)
         self._by_kind: dict[type[Any], WorkloadController[Any]] = {one.kind: one for one in self._controllers}
         self._by_name = {one.kind().kind: one for one in self._controllers}
 
@@ -41,8 +43,12 @@ class WorkloadControllers:
             for kind, owner, pod in self._pods.update(obj, exists=exists):
                 if kind in self._by_name:
                     self._by_name[kind].pod_changed(owner, pod)
+                if kind == ReplicaSet.__name__ and not pod.is_active:
+                    self._deployments.pod_of_set_ended(owner)
             return
         self._by_kind[type(obj)].changed(obj, exists=exists)
+        if isinstance(obj, ReplicaSet):
+            self._deployments.set_changed(obj, exists=exists)
         if not exists:
             self._pods.owner_deleted(obj.kind, obj.metadata.namespace, obj.metadata.name, obj.metadata.uid)
 

@@ -83,7 +83,6 @@ def builtin_resources() -> list[ResourceType]:
         _in_group(
             "apps", "v1", "deployments", "Deployment", workloads.DeploymentStrategy(), short=("deploy",),
             categories=_ALL, has_status=True, scale=workloads.REPLICA_SCALE,
-            warning="this server stores Deployments and creates no pods for them",
         ),
         _in_group(
             "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition",

@@ -1,4 +1,4 @@
-"""ReplicaSets, Jobs of batch/v1, and disruption budgets."""
+"""ReplicaSets, Deployments, Jobs of batch/v1, and disruption budgets."""
 
 from __future__ import annotations
 
@@ -106,12 +106,14 @@ class ReplicaSetStrategy(Strategy):
         return _immutable(obj, old, "selector")
 
 
-class DeploymentStrategy(ReplicaSetStrategy):
-    """Stored, and nobody makes pods for it."""
+def _ready(obj: Object, now: float) -> str:
+    return f"{dig(obj, 'status', 'readyReplicas', default=0)}/{dig(obj, 'spec', 'replicas', default=0)}"
 
+
+class DeploymentStrategy(ReplicaSetStrategy):
     columns = (
         NAME,
-        Column("Ready", lambda obj, now: f"0/{dig(obj, 'spec', 'replicas', default=0)}"),
+        Column("Ready", _ready),
         Column("Up-to-date", _count("status", "updatedReplicas"), type="integer"),
         Column("Available", _count("status", "availableReplicas"), type="integer"),
         AGE,

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stromboli.api import (
+    Deployment,
     KObject,
     Node,
     Pod,
@@ -33,10 +34,12 @@ RESOURCES: Final[dict[type[Any], str]] = {
     Pod: "pods",
     Node: "nodes",
     ReplicaSet: "replicasets.apps",
+    Deployment: "deployments.apps",
     PodDisruptionBudget: "poddisruptionbudgets.policy",
 }
 _TEMPLATES: Final[dict[type[Any], tuple[str, ...]]] = {
     ReplicaSet: ("spec", "template"),
+    Deployment: ("spec", "template"),
 }
 _ALWAYS_WRITTEN: Final[dict[type[Any], tuple[str, ...]]] = {
     ReplicaSet: ("replicas",),

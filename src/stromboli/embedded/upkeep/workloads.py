@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stromboli.api import KObject, Pod, ReplicaSet
+from stromboli.api import Deployment, KObject, Pod, ReplicaSet
 from stromboli.controllers import Create, Delete, Notify, Update
 from stromboli.controllers.workloads import Surroundings, WorkloadControllers
 from stromboli.embedded.server import ApiServer
@@ -18,7 +18,7 @@ from .stored_objects import RESOURCES, StoredObjects, changed, typed, whole
 from .turn import VISITS, WRITES
 from .writes import Writes
 
-_KINDS: Final[dict[str, type[KObject]]] = {RESOURCES[kind]: kind for kind in (Pod, ReplicaSet)}
+_KINDS: Final[dict[str, type[KObject]]] = {RESOURCES[kind]: kind for kind in (Pod, ReplicaSet, Deployment)}
 
 
 class WorkloadUpkeep:

@@ -19,6 +19,7 @@ import msgspec
 from stromboli.api import (
     ApiError,
     CronJob,
+    Deployment,
     Job,
     KObject,
     Pod,
@@ -80,7 +81,7 @@ def extract_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
 def templates(obj: KObject) -> Iterator[tuple[str, PodTemplateSpec]]:
     """The pod templates of an object, each with the path of its field."""
     match obj:
-        case ReplicaSet() | StatefulSet():
+        case ReplicaSet() | StatefulSet() | Deployment():
             yield "spec.template", obj.spec.template
         case Job():
             for index, task in enumerate(obj.spec.tasks):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from stromboli.api import KObject, key
+from stromboli.api import KObject, key, kind_name
 from stromboli.errors import UserError
 from stromboli.simulation.virtual_time import Microseconds
 
@@ -76,4 +76,4 @@ class Scenario:
 
 
 def kind_and_key(kind: type[KObject], object_key: str) -> str:
-    return f"{kind.__name__} {object_key}"
+    return f"{kind_name(kind)} {object_key}"

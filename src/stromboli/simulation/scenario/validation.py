@@ -15,6 +15,7 @@ from typing import Final
 from stromboli.api import (
     ApiError,
     CronJob,
+    Deployment,
     Job,
     KObject,
     Node,
@@ -70,7 +71,7 @@ def _check_sums(scenario: Scenario) -> None:
                 field, sums, parts = "status.allocatable", offered, [(1, amounts(node.status.allocatable))]
             case Pod() as pod:
                 field, sums, parts = "spec.containers", requested, [(1, pod_requests(pod.spec))]
-            case ReplicaSet() | StatefulSet() as replicas:
+            case ReplicaSet() | StatefulSet() | Deployment() as replicas:
                 count = replicas.spec.replicas
                 field, sums, parts = "spec.template", requested, [(count, pod_requests(replicas.spec.template.spec))]
             case Job() as job:
@@ -173,7 +174,7 @@ def _check_patches(scenario: Scenario, by_key: dict[_Key, list[ScenarioObject]])
 
 
 def _creators(scenario: Scenario) -> list[KObject]:
-    kinds = CronJob | Job | ReplicaSet | StatefulSet | Pod
+    kinds = CronJob | Job | Deployment | ReplicaSet | StatefulSet | Pod
     return [a.object for a in scenario.objects if isinstance(a.object, kinds)]
 
 
@@ -190,5 +191,7 @@ def _may_be_created(patch: ScenarioPatch, creators: list[KObject]) -> bool:
         if patch.kind is PodGroup and (name.startswith("podgroup-") or (owned and isinstance(creator, Job | CronJob))):
             return True
         if patch.kind is Job and owned and isinstance(creator, CronJob):
+            return True
+        if patch.kind is ReplicaSet and owned and isinstance(creator, Deployment):
             return True
     return False

@@ -1,0 +1,121 @@
+"""Workloads on the embedded server: the controllers of the simulation, with every field of what users wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from embedded.api import STRATEGIC, Api, EmbeddedTransport
+
+PODS = "/api/v1/namespaces/default/pods"
+SETS = "/apis/apps/v1/namespaces/default/replicasets"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+
+
+@pytest.fixture
+def server() -> EmbeddedTransport:
+    return EmbeddedTransport()
+
+
+@pytest.fixture
+def api(server: EmbeddedTransport) -> Api:
+    return Api(server)
+
+
+def workload(name: str = "web", image: str = "x:1", **spec: Any) -> dict[str, Any]:
+    labels = {"app": name}
+    container = {"name": "main", "image": image, "livenessProbe": {"tcpSocket": {"port": 80}}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "dnsPolicy": "None"}}
+    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template, **spec}}
+
+
+def new_image(image: str) -> dict[str, Any]:
+    return {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}}
+
+
+def pods(api: Api) -> list[dict[str, Any]]:
+    return list(api.get(PODS)["items"])
+
+
+def images(api: Api) -> list[str]:
+    return sorted(one["spec"]["containers"][0]["image"] for one in pods(api))
+
+
+def start(api: Api) -> None:
+    """What a scheduler and a node do with pods that wait."""
+    for one in pods(api):
+        if one["status"]["phase"] == "Pending" and "deletionTimestamp" not in one["metadata"]:
+            path = f"{PODS}/{one['metadata']['name']}"
+            if "nodeName" not in one["spec"]:
+                target = {"kind": "Node", "name": "n"}
+                api.create(f"{path}/binding", {"metadata": {"name": one["metadata"]["name"]}, "target": target})
+            ready = [{"type": "Ready", "status": "True", "lastTransitionTime": "2023-11-14T22:13:20Z"}]
+            api.patch(f"{path}/status", {"status": {"phase": "Running", "conditions": ready}}, STRATEGIC)
+
+
+def stop(api: Api) -> None:
+    """What a node does with pods that are to end."""
+    for one in pods(api):
+        if "deletionTimestamp" in one["metadata"]:
+            api.delete(f"{PODS}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
+
+
+def go_on(server: EmbeddedTransport, api: Api) -> None:
+    for _ in range(12):
+        server.settle()
+        start(api)
+        stop(api)
+    server.settle()
+
+
+def test_a_deployment_is_rolled_out_and_back(server: EmbeddedTransport, api: Api) -> None:
+    api.create(DEPLOYMENTS, workload(replicas=3))
+    go_on(server, api)
+    status = api.get(f"{DEPLOYMENTS}/web")["status"]
+    assert (status["replicas"], status["availableReplicas"], status["observedGeneration"]) == (3, 3, 1)
+    assert "unavailableReplicas" not in status
+    made = pods(api)[0]
+    assert made["spec"]["dnsPolicy"] == "None"
+    assert made["spec"]["containers"][0]["livenessProbe"]["tcpSocket"] == {"port": 80}
+    (first,) = api.get(SETS)["items"]
+    assert first["metadata"]["labels"]["pod-template-hash"] == first["metadata"]["name"].removeprefix("web-")
+    assert first["spec"]["template"]["spec"]["dnsPolicy"] == "None"
+
+    api.patch(f"{DEPLOYMENTS}/web", new_image("x:2"), STRATEGIC)
+    server.settle()
+    # 25% of 3 is one pod more and, rounded down, none less.
+    assert images(api) == ["x:1", "x:1", "x:1", "x:2"]
+    go_on(server, api)
+    assert images(api) == ["x:2"] * 3
+    conditions = {one["type"]: one["reason"] for one in api.get(f"{DEPLOYMENTS}/web")["status"]["conditions"]}
+    assert conditions == {"Available": "MinimumReplicasAvailable", "Progressing": "NewReplicaSetAvailable"}
+    revisions = {one["metadata"]["annotations"]["deployment.kubernetes.io/revision"] for one in api.get(SETS)["items"]}
+    assert revisions == {"1", "2"}
+
+    api.patch(f"{DEPLOYMENTS}/web", new_image("x:1"), STRATEGIC)
+    go_on(server, api)
+    assert images(api) == ["x:1"] * 3
+    assert api.get(f"{DEPLOYMENTS}/web")["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+    assert len(api.get(SETS)["items"]) == 2
+
+
+def test_templates_that_differ_in_a_field_that_we_do_not_read_are_different(
+    server: EmbeddedTransport, api: Api
+) -> None:
+    api.create(DEPLOYMENTS, workload(replicas=1))
+    server.settle()
+    api.patch(f"{DEPLOYMENTS}/web", {"spec": {"template": {"spec": {"dnsPolicy": "Default"}}}}, STRATEGIC)
+    server.settle()
+    assert len(api.get(SETS)["items"]) == 2
+
+
+def test_a_deployment_that_is_scaled_and_deleted(server: EmbeddedTransport, api: Api) -> None:
+    api.create(DEPLOYMENTS, workload(replicas=2))
+    go_on(server, api)
+    api.patch(f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 5}})
+    go_on(server, api)
+    assert len(pods(api)) == 5
+    api.delete(f"{DEPLOYMENTS}/web", {"propagationPolicy": "Foreground"})
+    go_on(server, api)
+    assert (pods(api), api.get(SETS)["items"], api.get(DEPLOYMENTS)["items"]) == ([], [], [])

@@ -1,0 +1,106 @@
+"""Workloads in scenarios: when their pods come, start, and are replaced."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from stromboli.console.main import cli
+
+Document = dict[str, Any]
+
+
+def simulate(folder: Path, *documents: Document, until: str | None = None) -> Document:
+    file = folder / "scenario.yaml"
+    file.write_text("\n---\n".join(json.dumps(document) for document in documents), encoding="utf-8")
+    limit = () if until is None else ("--until", until)
+    result = CliRunner().invoke(cli, ["simulate", str(file), *limit, "-o", "json"])
+    assert result.exit_code == 0, result.output
+    report: Document = json.loads(result.stdout)
+    return report
+
+
+def node(name: str = "n", cpu: int = 8, **more: Any) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": cpu}},
+        **more,
+    }
+
+
+def template(app: str = "web", *, cpu: int = 1, image: str = "x:1", timing: dict[str, str] | None = None) -> Document:
+    annotations = {f"sim.stromboli.io/{name}": value for name, value in (timing or {}).items()}
+    container = {"name": "main", "image": image, "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"labels": {"app": app}, "annotations": annotations}, "spec": {"containers": [container]}}
+
+
+def workload(kind: str, name: str = "web", version: str = "apps/v1", **spec: Any) -> Document:
+    annotations = {"sim.stromboli.io/at": spec.pop("at", "0s")}
+    spec = {"selector": {"matchLabels": {"app": name}}, "template": template(name), **spec}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "annotations": annotations}, "spec": spec}
+
+
+def patch(at: str, kind: str, change: Document, name: str = "web", **target: str) -> Document:
+    return {
+        "apiVersion": "sim.stromboli.io/v1", "kind": "Patch", "at": at,
+        "target": {"kind": kind, "name": name, **target}, "patch": change,
+    }  # fmt: skip
+
+
+def restarts(seconds: int) -> list[Document]:
+    return [
+        {"apiVersion": "sim.stromboli.io/v1", "kind": "Restart", "at": f"{second}s", "component": "controllers"}
+        for second in range(seconds)
+    ]
+
+
+def told(report: Document, *types: str) -> list[tuple[float, str, str]]:
+    """Time, type and pod of events; of a pod what comes behind the name of its owner."""
+    return [(e["t"], e["type"], e["object"].partition("/")[2]) for e in report["events"] if e["type"] in types]
+
+
+def times(report: Document, type: str) -> list[float]:
+    return [t for t, _, _ in told(report, type)]
+
+
+def test_a_deployment_is_rolled_out_as_fast_as_its_pods_become_available(tmp_path: Path) -> None:
+    # 4 replicas, 1 more and 1 less allowed, 2 s until a pod counts. At 10 s the new set gets 1 pod (5 in all), an old
+    # one goes (3 left), and a second new one comes. At 12 s both count, two old ones go and two new ones come, and at
+    # 14 s the last old one goes.
+    rolling = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    story = [
+        node(),
+        workload("Deployment", replicas=4, minReadySeconds=2, strategy=rolling),
+        patch("10s", "Deployment", {"spec": {"template": template(image="x:2")}}),
+    ]
+    report = simulate(tmp_path, *story)
+    assert times(report, "Submitted") == [0.0] * 4 + [10.0] * 2 + [12.0] * 2
+    assert times(report, "Deleted") == [10.0, 12.0, 12.0, 14.0]
+    assert sorted(one["phase"] for one in report["pods"].values()) == ["Failed"] * 4 + ["Running"] * 4
+    again = simulate(tmp_path, *story, *restarts(20))
+    assert again["events"] == report["events"]
+
+
+def test_a_rollout_that_finds_no_room_waits_with_its_old_pods(tmp_path: Path) -> None:
+    # The new pods ask for 9 CPU, which no node has. None of the 4 old ones may be missing.
+    rolling = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    report = simulate(
+        tmp_path,
+        node(),
+        workload("Deployment", replicas=4, strategy=rolling),
+        patch("10s", "Deployment", {"spec": {"template": template(cpu=9)}}),
+    )
+    assert sorted(one["phase"] for one in report["pods"].values()) == ["Pending"] + ["Running"] * 4
+
+
+def test_a_deployment_has_its_queue(tmp_path: Path) -> None:
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}}
+    made = workload("Deployment", replicas=1)
+    made["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = "q"
+    report = simulate(tmp_path, node(), queue, made)
+    assert [one["queue"] for one in report["pods"].values()] == ["q"]
