@@ -251,8 +251,8 @@ def test_checks_can_be_switched_off_but_a_cordon_always_holds() -> None:
         assert refusals(opened(known, **only), task_of(known, "p"))["n1"] == code
 
 
-def test_arguments_of_checks_we_do_not_make_are_known_and_a_wrong_type_is_an_error() -> None:
-    arguments = Arguments({"predicate.VolumeBindingEnable": False, "predicate.CacheEnable": True})
+def test_an_argument_of_the_wrong_type_is_an_error() -> None:
+    arguments = Arguments({"predicate.VolumeBindingEnable": False})
     Predicates(arguments)
     assert arguments.warnings() == ()
     with pytest.raises(ConfigurationError, match="PodAffinityEnable"):

@@ -27,6 +27,7 @@ from stromboli.scheduling.configuration import (
     load_configuration,
     quoted,
 )
+from stromboli.scheduling.configuration.volcano_names import WITHOUT_EFFECT
 
 from .plugin import Action, Plugin
 
@@ -199,12 +200,12 @@ class Registry:
         for action in configuration.actions:
             arguments = action.arguments.unasked()
             _try_out(self.action(action.name), arguments, where, action.line)
-            warnings.extend(arguments.warnings())
+            warnings.extend(arguments.warnings(WITHOUT_EFFECT.get(("action", action.name))))
         for tier in configuration.tiers:
             for plugin in tier.plugins:
                 arguments = plugin.arguments.unasked()
                 _try_out(self.plugin(plugin.name), arguments, where, plugin.line)
-                warnings.extend(arguments.warnings())
+                warnings.extend(arguments.warnings(WITHOUT_EFFECT.get(("plugin", plugin.name))))
         return tuple(dict.fromkeys(warnings))
 
 

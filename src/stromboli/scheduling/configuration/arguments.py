@@ -101,10 +101,13 @@ class Arguments(Mapping[str, object]):
         """A copy of which no key has been read yet."""
         return self.merged(Arguments())
 
-    def warnings(self) -> tuple[str, ...]:
-        """One sentence for each key that was given and never read."""
+    def warnings(self, without_effect: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """One sentence for each key that was given and never read. `without_effect`: why, for keys that are known."""
+        known = without_effect or {}
         return tuple(
-            f"{self._place(key)}unknown argument {quoted(key)} is ignored"
+            f"{self._place(key)}argument {quoted(key)} has no effect: {known[key]}"
+            if key in known
+            else f"{self._place(key)}unknown argument {quoted(key)} is ignored"
             for key in self._values
             if key not in self._read
         )

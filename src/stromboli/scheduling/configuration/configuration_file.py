@@ -12,7 +12,8 @@ labels of nodes, from the widest to the narrowest, that say which nodes are clos
 
 We are stricter than Volcano on purpose. With an unknown name or a value of the wrong type, the scheduler would silently
 follow other rules than the file says, so both are errors that name the line. An unknown key changes nothing and may
-belong to another version, so it is only a warning.
+belong to another version, so it is only a warning. `volcano_names` has the names of Volcano's that stand for something
+else here.
 
 This module does not know which plugins and actions exist, or which arguments they have. The caller gives the names, and
 plugins and actions check their arguments when the registry creates them.
@@ -29,6 +30,7 @@ from typing import Final, Literal, get_args
 from .arguments import Arguments, ConfigurationError, place, quoted
 from .located_yaml import Located, read_located
 from .topology_keys import read_topology_keys
+from .volcano_names import DONE_OTHERWISE, FLAGS_WITHOUT_EFFECT, NOT_BUILT, Kind
 
 Flag = Literal[
     "allocatable", "bestNode", "clusterOrder", "hierarchy", "hyperNodeGradient", "hyperNodeOrder",
@@ -210,26 +212,43 @@ class _File:
             raise given.error('"actions" must be a string such as "enqueue, allocate", or a list')
         if not entries or (len(entries) == 1 and entries[0].value == ""):
             raise given.error(f'"actions" names no action; known: {_listed(self._actions)}')
-        return tuple(self._read_action(entry) for entry in entries)
+        actions = _once_each([read for entry in entries if (read := self._read_action(entry)) is not None])
+        if not actions:
+            raise given.error(f'"actions" names no action that runs; known: {_listed(self._actions)}')
+        return actions
 
-    def _read_action(self, entry: Located) -> ActionOption:
+    def _read_action(self, entry: Located) -> tuple[ActionOption, bool] | None:
+        """An action, and whether it runs instead of one that the file names; None if none does."""
         if isinstance(entry.value, dict):
-            return self._read_named_arguments(entry, what='an entry of "actions"')
-        name = self._known(entry, entry.text('an entry of "actions"'), "action", self._actions)
-        return ActionOption(name, self._read_arguments({}, f"action {quoted(name)}"), entry.line)
+            return self._read_named_arguments(entry, what='an entry of "actions"', warns=True)
+        written = entry.text('an entry of "actions"')
+        name = self._known(entry, written, "action", self._actions, warns=True)
+        if not name:
+            return None
+        return ActionOption(name, self._read_arguments({}, f"action {quoted(name)}"), entry.line), name != written
 
-    def _read_named_arguments(self, entry: Located, *, what: str) -> ActionOption:
+    def _read_named_arguments(
+        self, entry: Located, *, what: str, warns: bool = False
+    ) -> tuple[ActionOption, bool] | None:
         content = entry.mapping(what)
         self._warn_of_unknown(content, ("name", "arguments"))
-        name = self._read_name(entry, content, "action", self._actions)
-        return ActionOption(name, self._read_arguments(content, f"action {quoted(name)}"), entry.line)
+        written, name = self._read_name(entry, content, "action", self._actions, warns=warns)
+        if not name:
+            return None
+        arguments = self._read_arguments(content, f"action {quoted(name)}")
+        return ActionOption(name, arguments, entry.line), name != written
 
     def _configured(self, actions: tuple[ActionOption, ...], given: Located) -> tuple[ActionOption, ...]:
         """The actions with the arguments from `configurations`; arguments in the action itself have precedence."""
         configured: dict[str, Arguments] = {}
         for entry in given.sequence('"configurations"'):
-            option = self._read_named_arguments(entry, what='an entry of "configurations"')
+            read = self._read_named_arguments(entry, what='an entry of "configurations"')
+            if read is None:
+                continue
+            option, is_other = read
             if option.name in configured:
+                if is_other:
+                    continue  # of an action that does what this one does as well
                 self._warn(entry.line, f"action {quoted(option.name)} is configured twice; the first one is used")
             elif option.name not in {action.name for action in actions}:
                 self._warn(entry.line, f'arguments for {quoted(option.name)} are ignored: it is not in "actions"')
@@ -248,7 +267,8 @@ class _File:
         self._warn_of_unknown(content, ("plugins",))
         plugins: tuple[PluginOption, ...] = ()
         if "plugins" in content:
-            plugins = tuple(self._read_plugin(item) for item in content["plugins"].sequence('"plugins"'))
+            read = [self._read_plugin(item) for item in content["plugins"].sequence('"plugins"')]
+            plugins = tuple(plugin for plugin in read if plugin is not None)
         names = {option.name for option in plugins}
         for option in plugins:
             if option.name == "drf" and option.is_enabled("hierarchy") and "proportion" in names:
@@ -260,9 +280,11 @@ class _File:
                 )
         return Tier(plugins)
 
-    def _read_plugin(self, entry: Located) -> PluginOption:
+    def _read_plugin(self, entry: Located) -> PluginOption | None:
         content = entry.mapping('an entry of "plugins"')
-        name = self._read_name(entry, content, "plugin", self._plugins)
+        _, name = self._read_name(entry, content, "plugin", self._plugins, warns=True)
+        if not name:
+            return None
         enabled: dict[str, bool] = {}
         for key, value in content.items():
             kinds = _kinds(key)
@@ -274,18 +296,32 @@ class _File:
                 raise value.error(f"{quoted(key)} is set twice, under both its names; keep one of them")
             elif value.value is not None:
                 enabled.update(dict.fromkeys(kinds, value.flag(quoted(key))))
+                if FLAGS_WITHOUT_EFFECT.issuperset(kinds):
+                    self._warn(value.line, f"plugin {quoted(name)}: {quoted(key)} has no effect")
         arguments = self._read_arguments(content, f"plugin {quoted(name)}")
         return PluginOption(name, enabled, arguments, entry.line)
 
-    def _read_name(self, entry: Located, content: Mapping[str, Located], kind: str, known: Collection[str]) -> str:
+    def _read_name(
+        self, entry: Located, content: Mapping[str, Located], kind: Kind, known: Collection[str], *, warns: bool
+    ) -> tuple[str, str]:
+        """As it is written, and what it stands for (see `_known`)."""
         if "name" not in content:
             raise entry.error(f'{kind} without a "name"; known: {_listed(known)}')
-        return self._known(content["name"], content["name"].text('"name"'), kind, known)
+        written = content["name"].text('"name"')
+        return written, self._known(content["name"], written, kind, known, warns=warns)
 
-    def _known(self, at: Located, name: str, kind: str, known: Collection[str]) -> str:
-        if name not in known:
+    def _known(self, at: Located, name: str, kind: Kind, known: Collection[str], *, warns: bool) -> str:
+        """The name of what runs; "" if nothing does. `warns`: whether to say so where that is not what is written."""
+        if name in known:
+            return name
+        otherwise = DONE_OTHERWISE.get((kind, name))
+        if otherwise is None:
+            if (kind, name) in NOT_BUILT:
+                raise at.error(f"{kind} {quoted(name)} of Volcano is not built here: {NOT_BUILT[kind, name]}")
             raise at.error(f"unknown {kind} {quoted(name)}; known: {_listed(known)}")
-        return name
+        if warns:
+            self._warn(at.line, f"{kind} {quoted(name)}: {otherwise.advice}")
+        return otherwise.name
 
     def _read_arguments(self, content: Mapping[str, Located], owner: str) -> Arguments:
         given = content["arguments"].mapping(f'"arguments" of {owner}') if "arguments" in content else {}
@@ -303,6 +339,16 @@ class _File:
 
     def _warn(self, line: int, sentence: str) -> None:
         self._warnings.append((line, sentence))
+
+
+def _once_each(read: list[tuple[ActionOption, bool]]) -> tuple[ActionOption, ...]:
+    """Without actions that run instead of others and run anyway."""
+    as_written = {option.name for option, is_other in read if not is_other}
+    actions: list[ActionOption] = []
+    for option, is_other in read:
+        if not (is_other and option.name in {*as_written, *(action.name for action in actions)}):
+            actions.append(option)
+    return tuple(actions)
 
 
 def _kinds(flag: str) -> tuple[Flag, ...]:

@@ -12,9 +12,6 @@ the lowest counting less and less; as of the beginning of the cycle, which ranks
     hypernode.binpack.normal-pod.enable: true pods of other groups are packed, too
     hypernode.binpack.normal-pod.fading: 0.8  how much a tier counts of the one below it
     topologyKeys: [zone, rack]                labels that make domains, if there are no HyperNodes
-
-`hypernode.gradient.evict.max-hypernodes` of Volcano's plugin has no effect: how many domains are looked at before pods
-are evicted is fixed.
 """
 
 from __future__ import annotations

@@ -44,8 +44,6 @@ class Predicates(Plugin):
         self._pod_affinity = arguments.boolean("predicate.PodAffinityEnable", True)
         self._spread = arguments.boolean("predicate.PodTopologySpreadEnable", True)
         self._volumes = read_volume_rules(arguments)
-        # Results are always cached by shape, so this argument has no effect.
-        arguments.boolean("predicate.CacheEnable", False)
 
     def open(self, session: Session) -> None:
         facts = NodeFacts(session.nodes.nodes)
