@@ -57,6 +57,7 @@ HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 NODE_GROUP = "volcano.sh/nodegroup-name"
+NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
 
 # A key of ResourceQuota.spec.hard, not an annotation.
 NAMESPACE_WEIGHT = "volcano.sh/namespace.weight"

@@ -48,6 +48,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "gang": "stromboli.scheduling.plugins.gang:Gang",
     "network-topology-aware": "stromboli.scheduling.plugins.network_topology_aware:NetworkTopologyAware",
     "node_reservation": "stromboli.scheduling.plugins.node_reservation:NodeReservation",
+    "nodegroup": f"{_OPTIONAL}.nodegroup:Nodegroup",
     "nodeorder": "stromboli.scheduling.plugins.nodeorder:Nodeorder",
     "overcommit": "stromboli.scheduling.plugins.overcommit:Overcommit",
     "pdb": "stromboli.scheduling.plugins.pdb:Pdb",

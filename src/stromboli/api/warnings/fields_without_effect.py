@@ -60,7 +60,6 @@ def _unreadable_times(annotations: Mapping[str, str]) -> Iterator[str]:
 
 def _of_queue(spec: QueueSpec) -> Iterator[str]:
     yield from _given(
-        ("spec.affinity", spec.affinity),
         ("spec.type", spec.type),
         ("spec.extendClusters", spec.extend_clusters),
     )

@@ -63,7 +63,8 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
         "parent": "The parent in a tree of queues. Only leaves of the tree take pods.",
         "priority": "Queues with a higher number go first.",
         "dequeueStrategy": "fifo: no job starts before an earlier one of the queue. traverse: later jobs may start.",
-        "type": _UNUSED, "extendClusters": _UNUSED, "affinity": _UNUSED,
+        "affinity": "Groups of nodes that the queue may use, or not. Used by the plugin nodegroup.",
+        "type": _UNUSED, "extendClusters": _UNUSED,
     },
     Guarantee: {
         "resource": "The guaranteed amount, by resource.",

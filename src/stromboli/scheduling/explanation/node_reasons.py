@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stromboli.api import names
 from stromboli.api.quantity import stated_amount
 from stromboli.grammar import plural
 from stromboli.scheduling.callbacks import NodeReason
@@ -84,6 +85,30 @@ def reserved_for(jobs: Iterable[str]) -> NodeReason:
 
 def locked_for(queue: str) -> NodeReason:
     return NodeReason(Code.NODE_LOCKED_BY_QUEUE, f"locked for queue {queue}", resolvable=False)
+
+
+# -- groups of nodes, by what the queue of the pod says ---------------------------------------------------------------
+
+
+def not_in_node_groups(queue: str, *, has_rules: bool) -> NodeReason:
+    text = f"not in a node group of queue {queue}" if has_rules else f"in a node group, and queue {queue} names none"
+    return NodeReason(Code.PREDICATE_NODE_GROUP, text, resolvable=False)
+
+
+def in_no_node_group(queue: str, *, has_rules: bool) -> NodeReason:
+    rest = "" if has_rules else f", and queue {queue} names none"
+    return NodeReason(Code.PREDICATE_NODE_GROUP, f"in no node group{rest}", resolvable=False)
+
+
+def node_group_full(queue: str, group: str, resource: str, need: int, has: int, most: int) -> NodeReason:
+    wanted, used, limit = (stated_amount(resource, amount) for amount in (need, has, most))
+    text = f"in node group {group}, where queue {queue} may use {limit} {resource} ({wanted} requested, {used} used)"
+    return NodeReason(Code.PREDICATE_NODE_GROUP, text, resolvable=True)
+
+
+def group_limits_invalid(queue: str, why: str) -> NodeReason:
+    text = f"closed, because the annotation {names.NODE_GROUP_LIMITS} of queue {queue} is invalid: {why}"
+    return NodeReason(Code.PREDICATE_NODE_GROUP, text, resolvable=False)
 
 
 # -- amounts, counted at the end of a cycle; no eviction is decided by these ------------------------------------------

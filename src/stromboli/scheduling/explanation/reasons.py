@@ -64,6 +64,7 @@ class Code:
     PREDICATE_NODE_PORTS = "PredicateNodePorts"
     PREDICATE_INTER_POD_AFFINITY = "PredicateInterPodAffinity"
     PREDICATE_POD_TOPOLOGY_SPREAD = "PredicatePodTopologySpread"
+    PREDICATE_NODE_GROUP = "PredicateNodeGroup"
     CLAIM_MISSING = "ClaimMissing"
     CLAIM_UNBOUND = "ClaimUnbound"
     RESOURCE_CLAIMS_UNSUPPORTED = "ResourceClaimsUnsupported"
