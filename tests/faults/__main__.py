@@ -7,6 +7,7 @@ import gc
 import sys
 import time
 from collections import Counter
+from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
@@ -69,14 +70,16 @@ def _soak(first: int, seeds: int, hours: float | None, keep_going: bool, process
     began = time.monotonic()
     hits: Counter[tuple[str, str]] = Counter()
     failed: list[int] = []
+    histories = sha256()
     seed, last = first, first + seeds
     judge(draw(first))  # so that what is kept for all worlds is there before processes are forked
     gc.collect()
     gc.freeze()
     while (seed < last) if hours is None else (time.monotonic() - began < hours * 3600):
         chunk = range(seed, min(seed + CHUNK * processes, last) if hours is None else seed + CHUNK * processes)
-        for text, met in _judged(chunk, processes):
+        for text, met, digest in _judged(chunk, processes):
             hits.update(met)
+            histories.update(digest.encode())
             if text:
                 failed.append(seed)
                 print(text, flush=True)
@@ -86,19 +89,20 @@ def _soak(first: int, seeds: int, hours: float | None, keep_going: bool, process
         if len(failed) >= 5 and not keep_going:
             break
     print(coverage(hits))
+    print(f"All histories: {histories.hexdigest()}")
     print(f"{seed - first} worlds in {time.monotonic() - began:.0f} s, {len(failed)} failed: {failed}")
     return bool(failed)
 
 
-def _judged(seeds: range, processes: int) -> list[tuple[str, Counter[tuple[str, str]]]]:
+def _judged(seeds: range, processes: int) -> list[tuple[str, Counter[tuple[str, str]], str]]:
     """In processes of their own, which end before their garbage is collected: that takes a fifth as long as worlds."""
     with get_context("fork").Pool(processes, gc.disable) as pool:
         return pool.map(_judge, seeds, chunksize=5)
 
 
-def _judge(seed: int) -> tuple[str, Counter[tuple[str, str]]]:
+def _judge(seed: int) -> tuple[str, Counter[tuple[str, str]], str]:
     verdict = judge(draw(seed))
-    return failure(verdict) if verdict.findings else "", verdict.hits
+    return failure(verdict) if verdict.findings else "", verdict.hits, verdict.digest
 
 
 def failure(verdict: Verdict) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from .simulated.guard import nothing_real
 from .simulated.loop import OWNER, Owner, Stuck, VirtualLoop
+from .simulated.network import Network, Wire
 
 
 def test_hours_pass_at_once_and_in_order() -> None:
@@ -75,6 +76,61 @@ def test_a_frozen_process_goes_on_later_and_reads_before_its_timers() -> None:
     for task in owner.tasks:
         task.cancel()
     loop.run_until_complete(_until(12.0))
+
+
+class _NoServer:
+    def received(self, data: bytes) -> None:
+        return
+
+    def lost(self) -> None:
+        return
+
+
+class _Reader(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.read = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.read += data
+
+
+def test_who_is_frozen_while_it_reads_goes_on_with_the_same_bytes() -> None:
+    loop, owner, reader = VirtualLoop(), Owner("one"), _Reader()
+    context = copy_context()
+    context.run(OWNER.set, owner)
+    wire = Wire(Network(loop, random.Random(1), lambda wire: _NoServer()), owner, reader, context)
+    owner.set_trap(2, lambda: setattr(owner, "is_frozen", True))
+    for word in (b"one ", b"two ", b"three "):
+        wire._arrive_down(word)  # all at once, as after a partition
+    loop.run_until_complete(_until(1.0))
+    assert reader.read == b"one "
+    wire._arrive_down(b"four")
+    loop.thaw(owner)
+    loop.run_until_complete(_until(2.0))
+    assert reader.read == b"one two three four"
+
+
+def test_versions_of_python_hear_of_an_event_in_the_same_order() -> None:
+    loop, said = VirtualLoop(), []
+
+    async def plain(event: asyncio.Event) -> None:
+        await event.wait()
+        said.append("plain")
+
+    async def patient(event: asyncio.Event) -> None:
+        await asyncio.wait_for(event.wait(), 5.0)
+        said.append("patient")
+
+    async def main() -> None:
+        event = asyncio.Event()
+        waiting = asyncio.gather(patient(event), plain(event))
+        await asyncio.sleep(1.0)
+        event.set()
+        await waiting
+
+    with nothing_real(loop.time):
+        loop.run_until_complete(main())
+    assert said == ["patient", "plain"]
 
 
 def test_work_for_threads_is_done_at_once_and_its_errors_arrive() -> None:

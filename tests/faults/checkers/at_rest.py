@@ -103,7 +103,9 @@ class AtRest:
 
     def _statuses_of_groups(self) -> None:
         for group in self._truth.of(GROUPS).values():
-            phases = Counter(pod["status"].get("phase") for pod in self._members(group))
+            phases = Counter(
+                pod["status"].get("phase") for pod in self._members(group) if is_over(pod) or not is_leaving(pod)
+            )
             status = group.get("status", {})
             for phase in ("Running", "Succeeded", "Failed"):
                 said = status.get(phase.lower(), 0)

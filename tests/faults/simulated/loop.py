@@ -205,12 +205,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if self.callbacks > MOST_CALLBACKS:
                 raise Stuck(f"more than {MOST_CALLBACKS} callbacks in {self._now:.0f} virtual seconds")
 
+    def keep(self, owner: Owner, callback: Any, *args: Any, context: Context) -> None:
+        """For a process that is frozen: it is what it does next when it goes on."""
+        owner.kept.append(_Handle(callback, args, self, context))
+
     def thaw(self, owner: Owner) -> None:
         """Let a frozen process go on: first with what was ready or arrived, then with its timers."""
         owner.is_frozen = False
         kept, owner.kept = owner.kept, []
         timers = [handle for handle in kept if isinstance(handle, asyncio.TimerHandle)]
-        self._ready.extend(handle for handle in kept if not isinstance(handle, asyncio.TimerHandle))
+        first = [handle for handle in kept if not isinstance(handle, asyncio.TimerHandle)]
+        self._ready.extendleft(reversed(first))  # before what has just arrived
         self._ready.extend(sorted(timers, key=lambda timer: timer.when()))
 
     def stop(self) -> None:

@@ -209,8 +209,8 @@ class Wire(asyncio.Transport):
     def _receive(self, data: bytes) -> None:
         """In the client's process; it may have closed the connection meanwhile."""
         self.owner.steps()
-        if self.owner.is_frozen:
-            self._loop.call_soon(self._receive, data, context=self._context)
+        if self.owner.is_frozen:  # just now; what arrives after this must not overtake it
+            self._loop.keep(self.owner, self._receive, data, context=self._context)
         elif self.is_open:
             self._protocol.data_received(data)
 
