@@ -7,7 +7,7 @@ import msgspec
 from builders import cluster, established, hyper_node, node, session
 from stromboli.api import Condition, HyperNode
 from stromboli.cluster import Applied, Cluster, Deleted
-from stromboli.cluster.topology import NO_TREE, Tree
+from stromboli.cluster.topology import NO_TREE, Topology, Tree
 
 ZONE = "topology.kubernetes.io/zone"
 KEYS = ("zone", "block", "rack")
@@ -27,6 +27,23 @@ def tree_of(known: Cluster, *keys: str) -> Tree:
 
 def test_without_hyper_nodes_and_keys_there_is_no_tree() -> None:
     assert tree_of(cluster(node("n1", labels={"zone": "a"}))) is NO_TREE
+
+
+class Asked(dict[str, str]):
+    times = 0
+
+    def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        Asked.times += 1
+        return super().get(key, default)
+
+
+def test_labels_that_no_node_has_make_no_tree_and_no_node_is_asked_about_them() -> None:
+    """Groups of a tenant that named n such labels took n looks at each node whenever a node changed."""
+    topology = Topology(lambda: [(f"n{number}", Asked(zone="a")) for number in range(3)])
+    assert [topology.by_label(f"none-{number}") for number in range(50)] == [NO_TREE] * 50
+    assert Asked.times == 0
+    assert topology.by_label("zone").domains[0].rows.tolist() == [0, 1, 2]
+    assert Asked.times == 3
 
 
 def test_labels_from_the_widest_to_the_narrowest_make_a_tree() -> None:

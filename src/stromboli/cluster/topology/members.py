@@ -7,6 +7,7 @@ node comes, each expression is asked about that one only. Selectors of labels be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from stromboli.api import LabelSelector
 from stromboli.api.kinds.topology import MemberSelector
@@ -83,6 +84,11 @@ class Members:
         first = next(iter(selector.match_labels.items()), None)
         rows = range(len(self._labels)) if first is None else self.with_label(first[0]).get(first[1], ())
         return [row for row in rows if matches_labels(selector, self._labels[row])]
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """Of all labels that a node has. Groups may name thousands of others, for which no node is looked at."""
+        return frozenset().union(*self._labels)
 
     def with_label(self, key: str) -> dict[str, list[int]]:
         """The rows of the nodes that have a value for it, by the value."""

@@ -93,7 +93,10 @@ class Topology:
     def _of_labels(self, keys: tuple[str, ...]) -> Tree:
         known = self._by_keys.get(keys)
         if known is None:
-            known = self._by_keys[keys] = by_labels(keys, self._known_nodes())
+            nodes = self._known_nodes()
+            if nodes.keys.isdisjoint(keys):
+                return NO_TREE
+            known = self._by_keys[keys] = by_labels(keys, nodes)
         return known
 
     def _known_nodes(self) -> Members:
