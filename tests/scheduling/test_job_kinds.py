@@ -168,3 +168,19 @@ def test_a_job_with_a_place_is_of_no_kind_until_it_has_none_again() -> None:
     opened.ledger.nominate(task, "n1")
     assert task.status is Status.PENDING
     assert opened.state(JobKinds).of(job) is None
+
+
+def test_the_name_of_the_only_role_makes_no_kind() -> None:
+    """In a group of scheduling.k8s.io that is the name of the group: thousands of equal ones were of as many kinds."""
+    first, second = kinds(jobs("ns/a", pods={"role": "a"}), jobs("ns/b", pods={"role": "b"}))
+    assert first is not None
+    assert first == second
+
+
+def test_roles_with_minimums_make_kinds() -> None:
+    first, second, third = kinds(
+        *(jobs(f"ns/{role}", group={"roles": {role: 2}}, pods={"role": role}) for role in ("a", "b")),
+        [*jobs("ns/c", n=1, pods={"role": "a"}), pod("ns/c-1", group="c", cpu=1, role="b")],
+    )
+    assert None not in (first, second, third)
+    assert len({first, second, third}) == 3

@@ -84,7 +84,9 @@ class JobKinds:
         if known is not None and not placement.is_keyed(known.task):
             return known
         tasks = self._session.pending_tasks(job)
-        known = _Facts(tasks[0], placement.constant_keys(tasks), placement.all_alike(tasks))
+        # One role, of which no minimum is asked, is only a name: a group of scheduling.k8s.io has its own.
+        named = bool(job.role_minimums) or len({task.role for task in tasks}) > 1
+        known = _Facts(tasks[0], placement.constant_keys(tasks, roles=named), placement.all_alike(tasks))
         if known.alike and not placement.is_keyed(known.task):
             job.memo[self._kept] = known
         return known

@@ -251,7 +251,7 @@ class _Attempt:
         for group in groups:
             waiting = waiting_members(group, self._line)
             kind = (
-                tuple(self._session.placement.constant_keys([task]) for task in waiting),
+                tuple(self._session.placement.constant_keys([task], roles=True) for task in waiting),
                 tuple(placed_rows(group.tasks)),
             )
             if kind not in failed:

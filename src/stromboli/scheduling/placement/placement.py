@@ -95,10 +95,10 @@ class Placement:
         shape = tasks[0].shape
         return all(task.shape is shape for task in tasks) and self._are_alike(tasks)
 
-    def constant_keys(self, tasks: Sequence[Task]) -> Hashable:
-        """Equal for two lists of tasks if they have the same roles and the same keys in the same order, apart from
-        `live_key`."""
-        runs = groupby(tasks, key=lambda task: (task.role, self.signature(task)))
+    def constant_keys(self, tasks: Sequence[Task], *, roles: bool) -> Hashable:
+        """Equal for two lists of tasks if they have the same keys, and where `roles` matter the same roles, in the same
+        order, apart from `live_key`."""
+        runs = groupby(tasks, key=lambda task: (task.role if roles else "", self.signature(task)))
         return tuple([(key, len(list(alike))) for key, alike in runs])
 
     @property
