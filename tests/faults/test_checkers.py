@@ -9,6 +9,7 @@ from stromboli.embedded.server import Request
 from stromboli.embedded.store import ObjectKey
 
 from .checkers.at_once import LEASE, AtOnce
+from .checkers.at_rest import AtRest
 from .checkers.claims import Claims
 from .checkers.obeyed import Obeyed
 from .checkers.order import Order
@@ -155,3 +156,58 @@ def test_a_command_that_was_claimed_is_obeyed_unless_its_claimant_ended() -> Non
             book.lives["controllers-a"] = "second"
         book.obeyed.compare()
         assert book.found == expected
+
+
+def member(name: str, phase: str, **meta: Any) -> Document:
+    notes = {"scheduling.k8s.io/group-name": "g"}
+    meta |= {"name": name, "uid": name, "namespace": "ns", "annotations": notes, "ownerReferences": [{"uid": "j"}]}
+    spec = {"nodeName": "n" if phase != "Pending" else ""}
+    return {"metadata": meta, "spec": spec, "status": {"phase": phase}}
+
+
+def at_rest(resources: dict[str, list[Document]]) -> list[str]:
+    truth = Truth()
+    for resource, values in resources.items():
+        for value in values:
+            truth.apply(ObjectKey(resource, value["metadata"].get("namespace", ""), _name(value)), value)
+    return [text for _, text in AtRest(truth).check([], {})]
+
+
+def test_a_group_does_not_count_pods_that_are_leaving_as_running() -> None:
+    group = {"metadata": {"name": "g"}, "spec": {"minMember": 1}, "status": {"running": 1, "phase": "Running"}}
+    pods = [member("a", "Running"), member("b", "Running", deletionTimestamp="2030-01-01T00:00:00Z")]
+    assert at_rest({"podgroups.scheduling.volcano.sh": [group], "pods": pods}) == ["b is still being deleted"]
+    assert at_rest({"podgroups.scheduling.volcano.sh": [group], "pods": [*pods[:1], member("c", "Running")]}) == [
+        "group g says 1 Running, and has 2"
+    ]
+
+
+def test_a_job_waits_in_the_end_only_if_its_gang_can_never_be_whole() -> None:
+    """The minimum is 2. With one pod failed and one pending there will never be two."""
+    status = {"state": {"phase": "Pending"}, "pending": 1}
+    job = {"metadata": {"name": "j", "uid": "j"}, "spec": {"tasks": [{"replicas": 2}]}}
+    group = {"metadata": {"name": "g"}, "spec": {"minMember": 2}, "status": {"phase": "Inqueue"}}
+    for other, expected in (("Failed", []), ("Running", ["b has no node", "group g has 1", "job j is Pending"])):
+        said = {other.lower(): 1}
+        found = at_rest({
+            "jobs.batch.volcano.sh": [{**job, "status": status | said}],
+            "podgroups.scheduling.volcano.sh": [{**group, "status": group["status"] | said}],
+            "pods": [member("a", other), member("b", "Pending")],
+        })  # fmt: skip
+        assert [text.startswith(begin) for text, begin in zip(found, expected, strict=True)] == [True] * len(expected)
+
+
+def test_a_reservation_that_serves_once_is_used_by_one_pod() -> None:
+    """Two may be listed for a moment, when another one goes first than was meant to. Only one may ever be bound."""
+    users = [{**pod(), "metadata": {"name": each, "uid": each, "namespace": ""}} for each in "ab"]
+    for bound, expected in (("", []), ("a", []), ("ab", ["used-once"])):
+        book = Book()
+        book.put("nodes", node("n"))
+        for each in users:
+            spec = {**each["spec"], "nodeName": "n" if _name(each) in bound else ""}
+            book.put("pods", {**each, "spec": spec})
+        book.put(RESERVATIONS, reservation("Available", "a", "b"))
+        assert book.found == expected
+    assert at_rest({RESERVATIONS: [reservation("Available", "a", "b")], "pods": users})[-1:] == [
+        "r serves once, and lists several pods"
+    ]

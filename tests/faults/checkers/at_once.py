@@ -172,21 +172,17 @@ class AtOnce:
             self._waiting[uid(after)] = self._clock()
             self._has_room(status.get("nodeName", ""), writer, f"{name(after)} is held")
         users = [user["uid"] for user in status.get("currentOwners") or ()]
-        if after["spec"].get("allocateOnce") and len(users) > 1:
-            self._report("used-once", f"{name(after)} is used by {len(users)} pods")
         if after["spec"].get("allocateOnce") and users:
             running = {uid(pod) for pod in self._truth.pods() if pod["spec"].get("nodeName")}
             known = self._users.setdefault(uid(after), set())
             known.update(running & set(users))
             if len(known) > 1:
                 self._report("used-once", f"{name(after)} was used by {len(known)} pods, one after the other")
-        requests = {uid(pod): cpu_of(pod) for pod in self._truth.pods() if not is_over(pod)}
-        total, most = (
-            sum(requests.get(user, 0) for user in users),
-            millicores(status.get("allocatable", {}).get("cpu", 0)),
-        )
-        if status.get("phase") == "Available" and total > most:
-            self._report("used-once", f"pods that list {name(after)} request {total} m, and it holds {most} m")
+        if status.get("phase") == "Available":
+            here = (pod for pod in self._truth.pods(status["nodeName"]) if uid(pod) in users and not is_over(pod))
+            used, most = sum(map(cpu_of, here)), millicores(status.get("allocatable", {}).get("cpu", 0))
+            if used > most:
+                self._report("used-once", f"pods that {name(after)} lists use {used} m, and it holds {most} m")
 
     def _locks(self) -> None:
         owners: dict[str, str] = {}

@@ -119,7 +119,7 @@ class AtRest:
             wanted = sum(task["replicas"] for task in job["spec"]["tasks"])
             if phase in ("Pending", "Running", "Restarting") and len(pods) != wanted:
                 self._report("jobs", f"job {name(job)} ({phase}) has {len(pods)} pods of {wanted}")
-            if phase not in (*_ENDED, "Running"):
+            if phase not in (*_ENDED, "Running") and not any(self._is_broken(pod) for pod in pods):
                 self._report("jobs", f"job {name(job)} is {phase or 'without a phase'}, with room for everybody")
 
     def _statuses_of_jobs(self) -> None:
@@ -153,6 +153,8 @@ class AtRest:
                 gone = [user["name"] for user in status.get("currentOwners") or () if user["uid"] not in pods]
                 if gone:
                     self._report("status", f"{name(reservation)} lists {', '.join(gone)}, which are gone")
+                if reservation["spec"].get("allocateOnce") and len(status.get("currentOwners") or ()) > 1:
+                    self._report("status", f"{name(reservation)} serves once, and lists several pods")
             if (status.get("phase") or "Pending") == "Pending":
                 self._report("status", f"{name(reservation)} has no node, with room for everybody")
 
