@@ -86,6 +86,22 @@ def test_most_of_a_pod_never_changes(api: Api, namespace: str) -> None:
     assert api.patch(path, {"spec": {"activeDeadlineSeconds": 5}})["spec"]["activeDeadlineSeconds"] == 5
 
 
+def test_gates_of_a_pod_can_only_be_removed(api: Api, namespace: str) -> None:
+    path, gates = f"{pods(namespace)}/a", [{"name": "example.com/one"}, {"name": "example.com/two"}]
+    [waits] = api.create(pods(namespace), pod("a", schedulingGates=gates))["status"]["conditions"]
+    assert (waits["type"], waits["status"], waits["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+    bound = api.call("POST", f"{path}/binding", {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}})
+    assert (bound.status, bound.reason) == (409, "Conflict")
+    assert "has non-empty .spec.schedulingGates" in bound.body["message"]
+    removal = {"spec": {"schedulingGates": [{"name": "example.com/one", "$patch": "delete"}]}}
+    assert api.patch(path, removal, STRATEGIC)["spec"]["schedulingGates"] == gates[1:]
+    again = api.call("PATCH", path, {"spec": {"schedulingGates": gates}}, kind=MERGE)
+    assert (again.status, causes(again.body)) == (422, {("spec.schedulingGates", "FieldValueForbidden")})
+    assert not api.patch(path, {"spec": {"schedulingGates": None}}, MERGE)["spec"].get("schedulingGates")
+    placed = api.call("POST", pods(namespace), pod("b", schedulingGates=gates, nodeName="n1"))
+    assert (placed.status, causes(placed.body)) == (422, {("spec.nodeName", "FieldValueForbidden")})
+
+
 def test_binding(api: Api, namespace: str) -> None:
     api.create(pods(namespace), pod("a"))
     binding = {

@@ -32,7 +32,7 @@ SCHEDULER: Mapping[tuple[str, str], str] = {
     ("", "resourcequotas"): "list watch",
     ("scheduling.k8s.io", "priorityclasses"): "list watch",
     ("policy", "poddisruptionbudgets"): "list watch",
-    ("", "pods"): "get list watch",
+    ("", "pods"): "get list watch patch",
     ("", "pods/binding"): "create",
     ("", "pods/eviction"): "create",
     ("", "pods/status"): "patch",
@@ -163,6 +163,7 @@ NOT_SEEN: Mapping[str, Mapping[Permission, str]] = {
     "stromboli-scheduler": {
         **_NEW_SERVERS,
         ("get", "", "pods"): "after a bind or an eviction without an answer",
+        ("patch", "", "pods"): "to remove the gate of a queue, from pods that ask for it",
         ("get", "scheduling.volcano.sh", "reservations"): "after a write without an answer, or a conflict",
         ("create", "scheduling.volcano.sh", "queues"): "if the controllers have not created the queue default",
         ("patch", "", "events"): "when an event happens again",

@@ -38,6 +38,7 @@ from stromboli.kube.client import Resource, TokenBucket
 from stromboli.kube.runtime import ErrorReporter
 from stromboli.kube.scheduler.binder import BindRequest, EvictRequest, Request
 from stromboli.kube.scheduler.dispatcher import Dispatcher, resolve_targets
+from stromboli.kube.scheduler.gate_writer import GateWriter
 from stromboli.kube.scheduler.reservation_writer import ReservationWriter
 from stromboli.kube.scheduler.status_patch_queue import StatusPatch
 from stromboli.kube.scheduler.status_writer import StatusWriter
@@ -53,6 +54,7 @@ from stromboli.scheduling.decisions import (
     PatchQueue,
     PatchReservation,
     Reserve,
+    Ungate,
     Unreserve,
 )
 from stromboli.scheduling.explanation.reasons import Code
@@ -147,11 +149,21 @@ class DispatcherHarness:
             contain=ErrorReporter("test", None).contain,
             wall_clock=lambda: START,
         )
+        gates = GateWriter(
+            api,  # type: ignore[arg-type]
+            fence=self.fence,
+            bucket=TokenBucket(1e6, 1000),
+            report=lambda event, uid: self.report(event),
+            on_object=self.observe,
+            recorder=self.recorder,  # type: ignore[arg-type]
+            contain=ErrorReporter("test", None).contain,
+        )
         self.dispatcher = Dispatcher(
             binder=self.binder,  # type: ignore[arg-type]
             status_writer=StatusWriter(self.patches, self.recorder, lambda: START + 60),  # type: ignore[arg-type]
             reservations=reservations,
             volumes=volumes,
+            gates=gates,
             recorder=self.recorder,  # type: ignore[arg-type]
             report=self.report,
         )
@@ -297,6 +309,17 @@ def test_the_transition_time_of_a_waiting_pod_stays() -> None:
         [condition] = patch.status["conditions"]
         assert condition["lastTransitionTime"] == since
         assert condition["reason"] == "SchedulingGated"
+
+    play(story)
+
+
+def test_a_gate_is_removed_from_the_pod_that_was_meant() -> None:
+    async def story(harness: DispatcherHarness) -> None:
+        harness.api.put(harness.pod())
+        harness.dispatch(Ungate(A, QueueName("q")), Ungate(TaskKey("ns/gone"), QueueName("q")))
+        await harness.dispatcher.drain()
+        [(_, key_, patch)] = harness.api.patches
+        assert (key_, patch["metadata"]["uid"]) == ("ns/a", harness.pod().metadata.uid)
 
     play(story)
 

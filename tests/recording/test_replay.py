@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builders import START, established, group, node, pod, pods, queue
-from stromboli.cluster import Applied, BindFailed, Cluster, ClusterEvent, Deleted, EvictFailed, TaskKey
+from stromboli.cluster import Applied, BindFailed, Cluster, ClusterEvent, Deleted, EvictFailed, TaskKey, UngateFailed
 from stromboli.console.main import run
 from stromboli.insight.recording import (
     RecordingError,
@@ -63,7 +63,12 @@ def recorded() -> Recording:
     recording = Recording()
     recording.cycle(START + 100, *some_events())
     recording.cycle(START + 101.25)
-    recording.cycle(START + 102, BindFailed(TaskKey("ns/g-0"), "n1", "no", START + 101), EvictFailed(TaskKey("ns/x")))
+    recording.cycle(
+        START + 102,
+        BindFailed(TaskKey("ns/g-0"), "n1", "no", START + 101),
+        EvictFailed(TaskKey("ns/x")),
+        UngateFailed(TaskKey("ns/x")),
+    )
     recording.cycle(START + 103, Deleted(established(pod("ns/g-1", group="g", cpu=2))))
     return recording
 

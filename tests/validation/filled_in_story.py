@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kube.client import Client, eventually
-from stromboli.api import Job, decode
-from stromboli.api.names import QUEUE_NAME, SUBMITTER
+from stromboli.api import Job, Pod, decode, with_queue_gate
+from stromboli.api.names import QUEUE_ALLOCATION_GATE, QUEUE_NAME, SUBMITTER
 from stromboli.controllers.job.plugins import plugins_of
 from validation.door_story import GROUPS, JOBS, PODS, group, job, pod
 
@@ -72,3 +72,30 @@ def test_what_no_policy_changes_stays_the_same_object(server: Client, namespace:
     assert {name: changed[name] for name in ("uid", "creationTimestamp", "generation")} == {
         name: made[name] for name in ("uid", "creationTimestamp", "generation")
     }
+GATE = {"name": QUEUE_ALLOCATION_GATE}
+OTHER_GATE = {"name": "example.com/wait"}
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "gates"),
+    [
+        ("true", {}, [GATE]),
+        ("true", {"schedulingGates": [OTHER_GATE]}, [OTHER_GATE, GATE]),
+        ("true", {"schedulingGates": [GATE]}, [GATE]),
+        ("false", {}, []),
+        ("true", {"schedulerName": "default-scheduler"}, []),
+        ("true", {"nodeName": "n1"}, []),
+    ],
+)
+def test_a_pod_that_opts_in_gets_the_gate_of_its_queue(
+    value: str, spec: dict[str, Any], gates: list[dict[str, str]], server: Client, namespace: str
+) -> None:
+    written = pod({QUEUE_ALLOCATION_GATE: value}, **spec)
+    made = dry_run(server, PODS.format(namespace), written)
+    assert made["spec"].get("schedulingGates", []) == gates
+    expected = decode(written)
+    assert isinstance(expected, Pod)
+    if spec.get("schedulerName") != "default-scheduler":  # those are not ours to change, nor to schedule
+        assert [gate.name for gate in with_queue_gate(expected).spec.scheduling_gates] == [one["name"] for one in gates]
+
+

@@ -5,7 +5,7 @@ and queues), `ledger` and `node_table` (amounts per node), and `model` (the clas
 """
 
 from .cluster import Cluster
-from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
+from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed, UngateFailed
 from .holdings import Holding, JointView, LogView, Moment, View
 from .ledger import SHARED, Ledger
 from .model import (
@@ -72,6 +72,7 @@ __all__ = [
     "Status",
     "Task",
     "TaskKey",
+    "UngateFailed",
     "Vector",
     "View",
     "VolumeIndex",

@@ -34,7 +34,7 @@ from stromboli.api.quantity import amounts
 from stromboli.api.upstream import UpstreamGroup, translated
 from stromboli.containment import ObjectRef
 
-from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
+from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed, UngateFailed
 from .ledger import Ledger
 from .ledger_validation import validate_ledger
 from .model import Job, JobKey, NamespaceInfo, Node, QueueName, TaskKey
@@ -111,6 +111,8 @@ class Cluster:
                 self._tasks.evict_failed(task_key)
             case ReservationWriteFailed(name):
                 self._reservations.write_failed(name)
+            case UngateFailed(task_key):
+                self._tasks.ungate_failed(task_key)
         self._change_columns()
 
     def _known(self, obj: KObject) -> KObject | None:

@@ -49,4 +49,11 @@ class ReservationWriteFailed:
     reservation: str
 
 
-ClusterEvent = Applied | Deleted | BindFailed | EvictFailed | ReservationWriteFailed
+@dataclass(frozen=True, slots=True)
+class UngateFailed:
+    """The gate of a pod that its queue has room for could not be removed."""
+
+    task: TaskKey
+
+
+ClusterEvent = Applied | Deleted | BindFailed | EvictFailed | ReservationWriteFailed | UngateFailed

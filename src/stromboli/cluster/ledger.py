@@ -80,6 +80,8 @@ class Ledger(JobBooks):
         self.refused_binds: dict[TaskKey, Task] = {}
         # How many of these were refused again, since one of them was bound after all.
         self.refused_again = 0
+        # Tasks without a node whose pods have, or had, the gate of their queue.
+        self.queue_gated: dict[TaskKey, Task] = {}
         # Tasks in status Reserved, on any node; and a number that changes whenever they do.
         self.reserved_tasks: dict[TaskKey, Task] = {}
         self.reserved_epoch = 0

@@ -165,6 +165,8 @@ class Task:
     claim_kind: int | None = None  # equal for tasks with one claim of their own, if these are alike; see VolumeIndex
     # Why it waits, where it is nominated to, and which binds were refused, if its pod's status has it.
     said: tuple[str, str, str] | None = None
+    awaits_queue: bool = False  # its only gate is the one that is removed when its queue has room
+    ungated: bool = False  # that has been decided, and the pod does not show it yet
     ends: bool = True  # False: as far as anybody can tell, it runs until somebody deletes it
     status: Status = Status.PENDING
     node: Node | None = None

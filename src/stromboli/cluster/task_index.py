@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stromboli.api import Pod, Reservation, is_backfill, key
+from stromboli.api import Pod, Reservation, awaits_queue, is_backfill, key, opts_in_to_queue_gate
 from stromboli.api.validation import limits
 from stromboli.api.volumes.pod_volumes import NO_VOLUMES, pod_volumes
 from stromboli.api.waiting_reservations import reserved_node_of, waiting_pod_of
@@ -106,6 +106,7 @@ class TaskIndex:
         self._ledger.nominated.pop(task_key, None)
         self._ledger.formerly_held.pop(task_key, None)
         self._ledger.refused_binds.pop(task_key, None)
+        self._ledger.queue_gated.pop(task_key, None)
         self._ledger.set_use(task, "")
         for tasks in self._without_row.values():
             tasks.pop(task_key, None)
@@ -135,6 +136,11 @@ class TaskIndex:
         task = self.tasks.get(task_key)
         if task is not None and task.true_status is Status.RELEASING:
             self._ledger.settle(task, status_of(task.pod), task.true_node)
+
+    def ungate_failed(self, task_key: TaskKey) -> None:
+        task = self.tasks.get(task_key)
+        if task is not None:
+            task.ungated = False
 
     def is_ours(self, pod: Pod) -> bool:
         return self._scheduler_name is None or pod.spec.scheduler_name == self._scheduler_name
@@ -181,7 +187,7 @@ class TaskIndex:
             task.volumes = pod_volumes(pod)
             task.claim = task.volumes.only
             self._volumes.add(task)
-        _read_pod(task, pod)
+        self._read_pod(task, pod)
         self._join_group(task, self._group_of(pod))
         self._ledger.enter(task)
         # Only the scheduler writes nominations, so the pod's is read just once: to survive a restart.
@@ -202,7 +208,7 @@ class TaskIndex:
         same_group = group is None if task.job is None else task.job.key == group
         counted = (bool(pod.spec.scheduling_gates), role_of(pod), _runs_as_backfill(task, pod))
         if shape is task.shape and same_group and counted == (task.gated, task.role, task.backfill):
-            _read_pod(task, pod)
+            self._read_pod(task, pod)
             return
         if not same_group and task.key in self._ledger.held:
             self._ledger.settle(task, Status.PENDING, None)  # it was placed as a member of its former group
@@ -212,10 +218,18 @@ class TaskIndex:
             del job.tasks[task.key]
             self._groups.drop_if_empty(job)
         task.shape = shape
-        _read_pod(task, pod)
+        self._read_pod(task, pod)
         if task.job is None:
             self._join_group(task, group)
         self._ledger.enter(task)
+
+    def _read_pod(self, task: Task, pod: Pod) -> None:
+        _read_pod(task, pod)
+        if opts_in_to_queue_gate(pod.metadata.annotations) and not pod.spec.node_name:
+            self._ledger.queue_gated[task.key] = task
+            task.ungated = task.ungated and task.awaits_queue
+        elif self._ledger.queue_gated.pop(task.key, None) is not None:
+            task.ungated = False
 
     def columns_changed(self, stale: frozenset[int]) -> None:
         """Read the requests with these shapes again: they name resources that became columns, or ceased to be."""
@@ -291,6 +305,7 @@ def _read_pod(task: Task, pod: Pod) -> None:
     task.ends = ends_by_itself(pod)
     task.may_preempt = pod.spec.preemption_policy != "Never"
     task.gated = bool(pod.spec.scheduling_gates)
+    task.awaits_queue = task.gated and awaits_queue(pod)
     task.backfill = _runs_as_backfill(task, pod)
 
 

@@ -36,6 +36,7 @@ from stromboli.cluster import (
     EvictFailed,
     JobKey,
     ReservationWriteFailed,
+    UngateFailed,
 )
 from stromboli.containment import ObjectRef
 from stromboli.errors import UserError
@@ -160,6 +161,8 @@ def _event(event: ClusterEvent) -> dict[str, msgspec.Raw]:
             return {"evictFailed": _raw(event)}
         case ReservationWriteFailed():
             return {"reservationWriteFailed": _raw(event)}
+        case UngateFailed():
+            return {"ungateFailed": _raw(event)}
 
 
 def _raw(value: Any) -> msgspec.Raw:
@@ -225,6 +228,8 @@ def _decoded(event: dict[str, msgspec.Raw]) -> ClusterEvent:
         return Deleted(msgspec.json.decode(event["deleted"], type=kind))
     if "bindFailed" in event:
         return msgspec.json.decode(event["bindFailed"], type=BindFailed)
+    if "ungateFailed" in event:
+        return msgspec.json.decode(event["ungateFailed"], type=UngateFailed)
     if "reservationWriteFailed" in event:
         return msgspec.json.decode(event["reservationWriteFailed"], type=ReservationWriteFailed)
     return msgspec.json.decode(event["evictFailed"], type=EvictFailed)

@@ -72,6 +72,13 @@ class Evict(Struct, frozen=True, gc=False):
     message: str
 
 
+class Ungate(Struct, frozen=True, gc=False):
+    """The queue of a pod has room for it: remove the gate that keeps the pod from being scheduled."""
+
+    task: TaskKey
+    queue: QueueName
+
+
 @dataclass(frozen=True, slots=True)
 class Reserve:
     """Resources on a node are reserved for a starved task: create this object."""
@@ -191,7 +198,7 @@ class Notice:
 VolumeDecision = SelectNode | UnselectNode | ClaimVolume | UnclaimVolume
 Decision = (
     Bind | Evict | Reserve | Unreserve | PatchReservation | DropUsers | PatchGroup | PatchPod | PatchQueue | Notice
-    | VolumeDecision
+    | Ungate | VolumeDecision
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from .bind_backoff import open_bind_backoff
 from .eviction import open_nominations
 from .half_gangs import open_half_gangs
 from .moves import note_leaving, open_moves
+from .queue_gates import open_queue_gates
 from .queue_locks import clear_locked_nodes, lock_nodes
 from .reservations import drop_expired, open_reservations
 from .session import Session
@@ -41,4 +42,5 @@ FEATURES: Final[tuple[Callable[[Session], None], ...]] = (
     open_nominations,
     open_volumes,
     clear_locked_nodes,
+    open_queue_gates,  # at the end of a cycle: after all that give room back
 )

@@ -73,7 +73,7 @@ class Session(Framework):
         if len(waiting) > 1:
             waiting.sort(key=self._task_order())
             if job.roles_matter:
-                return _needed_first(job, waiting)
+                return needed_first(job, waiting)
         return waiting
 
     def _task_order(self) -> Callable[[Task], tuple[Any, ...]]:
@@ -88,7 +88,7 @@ class Session(Framework):
 _WAITING = frozenset({Status.PENDING, Status.RESERVED})
 
 
-def _needed_first(job: Job, waiting: list[Task]) -> list[Task]:
+def needed_first(job: Job, waiting: list[Task]) -> list[Task]:
     """First the tasks that each role needs to reach its minimum, so that others do not take their room."""
     short = {role: least - job.role_occupied(role, with_pipelined=True) for role, least in job.role_minimums.items()}
     needed: list[Task] = []

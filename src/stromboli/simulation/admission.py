@@ -1,7 +1,8 @@
 """Admission: what an API server does to an object before it is stored.
 
-It sets fields of pods: the priority, which comes from a PriorityClass, and our scheduler if the pod names none. And it
-rejects objects because of the state of the cluster. Objects that are invalid by themselves are rejected before the run.
+It sets fields of pods: the priority, which comes from a PriorityClass, our scheduler if the pod names none, and the
+gate of its queue if the pod opts in to that. And it rejects objects because of the state of the cluster. Objects that
+are invalid by themselves are rejected before the run.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from stromboli.api import (
     names,
     validate_queue_tree,
     validate_submission,
+    with_queue_gate,
 )
 from stromboli.api.upstream import UpstreamGroup, as_pod_group, as_written
 from stromboli.grammar import plural
@@ -34,6 +36,8 @@ def admit(obj: KObject, store: Store, *, before: KObject | None = None, by_user:
     The groups that controllers generate are not checked: their pods exist already, and a group says why they wait.
     """
     match obj:
+        case Pod() if before is None:
+            return with_queue_gate(_with_priority(obj, store))
         case Pod():
             same_class = isinstance(before, Pod) and before.spec.priority_class_name == obj.spec.priority_class_name
             return obj if same_class else _with_priority(obj, store)

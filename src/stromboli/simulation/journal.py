@@ -19,10 +19,10 @@ from .group_history import GroupHistory
 from .virtual_time import Microseconds, to_seconds
 
 EVENT_TYPES: Final = frozenset({
-    "Submitted", "Bound", "Finished", "Evicted", "Deleted", "Reserved", "Unreserved", "Conditional", "Locked",
-    "Unlocked", "NotLocked", "ReservationPending", "ReservationAvailable", "ReservationSucceeded", "ReservationExpired",
-    "ReservationFailed", "MigrationPlanned", "MigrationStarted", "MigrationSucceeded", "MigrationFailed",
-    "Warning",
+    "Submitted", "Bound", "Finished", "Evicted", "Deleted", "Reserved", "Unreserved", "Conditional", "Ungated",
+    "Locked", "Unlocked", "NotLocked", "ReservationPending", "ReservationAvailable", "ReservationSucceeded",
+    "ReservationExpired", "ReservationFailed", "MigrationPlanned", "MigrationStarted", "MigrationSucceeded",
+    "MigrationFailed", "Warning",
 })  # fmt: skip
 
 REFUSED: Final = "Refused"

@@ -17,6 +17,7 @@ from stromboli.api import (
     Reservation,
     key,
     names,
+    without_queue_gate,
 )
 from stromboli.api.reservations import is_user, user_reference, with_users, without_users
 from stromboli.api.upstream import UpstreamGroup, with_status
@@ -37,6 +38,7 @@ from stromboli.scheduling.decisions import (
     Reserve,
     SelectNode,
     UnclaimVolume,
+    Ungate,
     Unreserve,
     UnselectNode,
     VolumeDecision,
@@ -104,6 +106,12 @@ class ObjectWriter:
                 reservation = store.get(Reservation, decision.reservation)
                 if reservation is not None and reservation.metadata.uid == decision.uid:
                     self._change_reservation(reservation, decision, at)
+            case Ungate():
+                pod = store.get(Pod, decision.task)
+                if pod is not None:
+                    self._put(without_queue_gate(pod), at)
+                    message = f"Queue {decision.queue} has room for the pod."
+                    self._journal.write(at, "Ungated", decision.task, message=message)
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:

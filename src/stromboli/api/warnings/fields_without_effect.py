@@ -23,7 +23,6 @@ ANNOTATIONS: Final = (
     names.JDB_MAX_UNAVAILABLE,
     names.NUMA_TOPOLOGY_POLICY,
     names.QOS_LEVEL,
-    names.QUEUE_ALLOCATION_GATE,
 )
 
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 import msgspec
 
-from stromboli.api import Job, Pod
+from stromboli.api import Job, Pod, with_queue_gate
 from stromboli.controllers.changes import EnsureOwned, OwnedObject
 
 from .job_volumes import volume_claims, with_volumes
@@ -36,14 +36,15 @@ def owned_object_changes(job: Job) -> tuple[list[EnsureOwned], dict[str, str]]:
 
 
 def pod_decorator(job: Job) -> Callable[[Pod], Pod]:
-    """The function that adds the job's volumes and plugins to a new pod."""
+    """The function that adds the job's volumes and plugins to a new pod, and the gate of its queue, which not every API
+    server adds."""
     plugins = list(plugins_of(job).values())
 
     def decorate(pod: Pod) -> Pod:
         pod = with_volumes(pod, job)
         for plugin in plugins:
             pod = plugin.decorate(pod, job)
-        return pod
+        return with_queue_gate(pod)
 
     return decorate
 

@@ -25,6 +25,12 @@ _MAY_CHANGE: Final = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+_GATED: Final = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
 
 
 def default_pod_spec(spec: Object) -> None:
@@ -141,6 +147,8 @@ class PodStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         _set_scheduler(spec, context)
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        if spec.get("schedulingGates"):
+            obj["status"]["conditions"] = [copy.deepcopy(_GATED)]
         set_priority(obj, context, "pods")
         _tolerate_lost_nodes(spec)
 
@@ -150,10 +158,18 @@ class PodStrategy(Strategy):
         _set_scheduler(obj.get("spec") or {}, context)
 
     def validate(self, obj: Object) -> list[FieldError]:
-        return validate_pod_spec(obj.get("spec") or {}, "spec")
+        spec = obj.get("spec") or {}
+        errors = validate_pod_spec(spec, "spec")
+        if spec.get("nodeName") and spec.get("schedulingGates"):
+            errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+        return errors
 
     def validate_update(self, obj: Object, old: Object) -> list[FieldError]:
         new_spec, old_spec = obj.get("spec") or {}, old.get("spec") or {}
+        added = [gate for gate in _gates(new_spec) if gate not in _gates(old_spec)]
+        if added:
+            problem = f"only deletion is allowed, but found new scheduling gate '{added[0]}'"
+            return [forbidden("spec.schedulingGates", problem)]
         if _frozen(new_spec) == _frozen(old_spec):
             kept = old_spec.get("tolerations") or []
             given = new_spec.get("tolerations") or []
@@ -169,12 +185,16 @@ class PodStrategy(Strategy):
         return int(dig(obj, "spec", "terminationGracePeriodSeconds", default=30))
 
 
+def _gates(spec: Object) -> list[str]:
+    return [gate.get("name", "") for gate in spec.get("schedulingGates") or ()]
+
+
 def _frozen(spec: Object) -> Object:
     """The part of a pod's spec that never changes."""
     frozen = copy.deepcopy(spec)
     for container in containers_of(frozen):
         container.pop("image", None)
-    for field in ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"):
+    for field in ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"):
         frozen.pop(field, None)
     return frozen
 

@@ -121,6 +121,8 @@ class Subresources:
             raise conflict("pods/binding", name, problem)
         if record.metadata.deletion_timestamp is not None:
             raise conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+        if dig(value, "spec", "schedulingGates"):
+            raise conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
         bound = dig(value, "spec", "nodeName", default="")
         if bound:
             raise conflict("pods/binding", name, f'pod {name} is already assigned to node "{bound}"')

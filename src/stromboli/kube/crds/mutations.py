@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stromboli.api.names import DEFAULT_QUEUE, QUEUE_NAME, SUBMITTER
+from stromboli.api.names import DEFAULT_QUEUE, QUEUE_ALLOCATION_GATE, QUEUE_NAME, SUBMITTER
+from stromboli.api.pod_annotations import QUEUE_GATE_OPTED_IN
 from stromboli.api.rules.jobs import REQUIRED_PLUGINS
 from stromboli.api.rules.others import OUR_SCHEDULERS
 
@@ -47,6 +48,19 @@ _USER: Final = f"Object{{metadata: Object.metadata{{annotations: {{'{SUBMITTER}'
 def mutating_policies() -> list[Document]:
     """Each policy, followed by its binding."""
     return [
+_OPTED_IN: Final = (
+    f"has(object.metadata.annotations) && '{QUEUE_ALLOCATION_GATE}' in object.metadata.annotations"
+    f" && object.metadata.annotations['{QUEUE_ALLOCATION_GATE}'] == '{QUEUE_GATE_OPTED_IN}'"
+)
+_UNGATED: Final = (
+    "!has(object.spec.nodeName) && (!has(object.spec.schedulingGates)"
+    f" || !object.spec.schedulingGates.exists(g, g.name == '{QUEUE_ALLOCATION_GATE}'))"
+)
+_GATE: Final = (
+    "has(object.spec.schedulingGates)"
+    f" ? [JSONPatch{{op: 'add', path: '/spec/schedulingGates/-', value: {{'name': '{QUEUE_ALLOCATION_GATE}'}}}}]"
+    f" : [JSONPatch{{op: 'add', path: '/spec/schedulingGates', value: [{{'name': '{QUEUE_ALLOCATION_GATE}'}}]}}]"
+)
         *_policy("stromboli-task-names", [_JOBS], "object.spec.tasks.exists(t, !has(t.name) || t.name == '')", _NAMES),
         *_policy("stromboli-minimum", [_JOBS], "!has(object.spec.minAvailable)", _MINIMUM),
         *(document for plugin in sorted(set(_needed())) for document in _plugin(plugin)),
@@ -70,6 +84,7 @@ def _plugin(needed: str) -> list[Document]:
     others = [name for name, plugins in REQUIRED_PLUGINS.items() if needed in plugins]
     asked = " || ".join(f"'{name}' in object.spec.plugins" for name in others)
     when = f"has(object.spec.plugins) && !('{needed}' in object.spec.plugins) && ({asked})"
+        *_policy("stromboli-queue-gate", [_PODS], f"{_is_ours()} && {_OPTED_IN} && {_UNGATED}", _GATE),
     add = f"[JSONPatch{{op: 'add', path: '/spec/plugins/{needed}', value: []}}]"
     return _policy(f"stromboli-plugin-{needed}", [_JOBS], when, add)
 

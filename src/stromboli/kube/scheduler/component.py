@@ -59,6 +59,7 @@ from .binder import Binder
 from .containment import LiveContainment
 from .cycle_runner import CycleRunner, RecordError
 from .dispatcher import Dispatcher
+from .gate_writer import GateWriter
 from .inbox import Inbox
 from .metrics import SchedulerMetrics
 from .outcome_reporter import OutcomeReporter
@@ -174,6 +175,16 @@ class SchedulerComponent:
             status_writer=StatusWriter(self._status_patches, self._recorder, clock),
             reservations=reservations,
             volumes=volumes,
+            gates=GateWriter(
+                client,
+                fence=leadership,
+                bucket=bucket(),
+                report=self._inbox.failed,
+                on_object=self._observe_write,
+                recorder=self._recorder,
+                contain=self._errors.contain,
+                timeout=request_timeout,
+            ),
             recorder=self._recorder,
             report=self._inbox.put,
         )

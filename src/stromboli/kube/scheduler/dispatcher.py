@@ -37,6 +37,7 @@ from stromboli.cluster import (
     JobKey,
     ReservationWriteFailed,
     TaskKey,
+    UngateFailed,
 )
 from stromboli.containment import ContainedError, ObjectRef, contained_error
 from stromboli.kube.runtime import EventRecorder, Log
@@ -54,12 +55,14 @@ from stromboli.scheduling.decisions import (
     Reserve,
     SelectNode,
     UnclaimVolume,
+    Ungate,
     Unreserve,
     UnselectNode,
 )
 from stromboli.scheduling.explanation import reserved_node_reasons
 
 from .binder import Binder, BindRequest, EvictRequest, Request
+from .gate_writer import GateWriter
 from .reservation_writer import ReservationWriter
 from .status_writer import StatusWriter
 from .volume_writer import VolumeWriter
@@ -86,7 +89,7 @@ def resolve_targets(decisions: Iterable[Decision], cluster: Cluster) -> list[Tar
 
 def _target(decision: Decision, cluster: Cluster) -> KObject | None:
     match decision:
-        case Bind() | Evict() | PatchPod():
+        case Bind() | Evict() | Ungate() | PatchPod():
             return _pod(cluster, decision.task)
         case PatchGroup():
             return _group(cluster, decision.job)
@@ -167,6 +170,8 @@ def _failure(decision: Decision) -> ClusterEvent | None:
             return BindFailed(decision.task)
         case Evict():
             return EvictFailed(decision.task)
+        case Ungate():
+            return UngateFailed(decision.task)
         case Unreserve() | PatchReservation() | DropUsers():
             return ReservationWriteFailed(decision.reservation)
         case _:
@@ -198,6 +203,7 @@ class Dispatcher:
         status_writer: StatusWriter,
         reservations: ReservationWriter,
         volumes: VolumeWriter,
+        gates: GateWriter,
         recorder: EventRecorder,
         report: Callable[[ClusterEvent], None],
     ) -> None:
@@ -206,6 +212,7 @@ class Dispatcher:
         self._status_writer = status_writer
         self._reservations = reservations
         self._volumes = volumes
+        self._gates = gates
         self._recorder = recorder
         self._report = report
         self._errors: list[ContainedError] = []
@@ -266,6 +273,8 @@ class Dispatcher:
                 found.drops.append(drop)
             case SelectNode() | UnselectNode() | ClaimVolume() | UnclaimVolume() as change if target is not None:
                 self._volumes.write(change, target)
+            case Ungate() as ungate if isinstance(target, Pod):
+                self._gates.write(ungate, target)
             case PatchPod() as patch if isinstance(target, Pod):
                 self._status_writer.write_pod(patch, target)
             case PatchGroup() as patch if isinstance(target, PodGroup):
@@ -329,6 +338,7 @@ class Dispatcher:
                 await self._binder.wait_idle()
                 await self._reservations.wait_idle()
                 await self._volumes.wait_idle()
+                await self._gates.wait_idle()
                 await self._status_writer.flush()
                 await self._recorder.flush()
         except TimeoutError:
@@ -341,6 +351,7 @@ class Dispatcher:
             task.cancel()
         await self._reservations.cancel()
         await self._volumes.cancel()
+        await self._gates.cancel()
 
     def _record_for_owner(self, reservation: Reservation, reason: str, message: str) -> None:
         """Record an event about the pod that a reservation is for. The pod itself may be gone."""

@@ -32,7 +32,15 @@ from stromboli.api import (
 )
 from stromboli.api.upstream import UpstreamGroup, translated
 from stromboli.api.validation.acceptance import rejection_of
-from stromboli.cluster import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed
+from stromboli.cluster import (
+    Applied,
+    BindFailed,
+    ClusterEvent,
+    Deleted,
+    EvictFailed,
+    ReservationWriteFailed,
+    UngateFailed,
+)
 from stromboli.containment import ObjectRef
 
 Refused = Callable[[KObject, str], None]
@@ -58,11 +66,11 @@ class Inbox:
                 self._applied(translated(obj))
             case Deleted(obj):
                 self._deleted(translated(obj))
-            case BindFailed() | EvictFailed() | ReservationWriteFailed():
+            case BindFailed() | EvictFailed() | ReservationWriteFailed() | UngateFailed():
                 # Not urgent: it would fail again a moment later.
                 self._events.append(event)
 
-    def failed(self, event: BindFailed | EvictFailed, uid: str) -> None:
+    def failed(self, event: BindFailed | EvictFailed | UngateFailed, uid: str) -> None:
         """A request for the pod with this uid failed. Ignored if another pod has the name now."""
         pod = self._seen.get(Pod, {}).get(event.task)
         if pod is not None and pod.metadata.uid == uid:

@@ -15,7 +15,7 @@ from stromboli.api import PodGroupCondition
 from stromboli.api.quantity import amounts
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.api.upstream import UpstreamGroup
-from stromboli.cluster import Job, JobKey, Status, TaskKey, group_status
+from stromboli.cluster import Job, JobKey, Status, Task, TaskKey, group_status
 from stromboli.cluster.object_fields import WAITING_CONDITION, WAITING_STOPPED, waiting_record
 from stromboli.cluster.queue_index import with_queues_below
 from stromboli.scheduling.decisions import Evict, Explanation, Notice, PatchGroup, PatchPod, PatchQueue
@@ -317,7 +317,7 @@ def _explain_tasks(session: Session, job: Job, explanation: Explanation) -> None
         [
             PatchPod(task.key, why.code, why.message, task.nominated, task.refusals)
             for task, why in zip(map(tasks.__getitem__, keys), whys, strict=True)
-            if task.said is None or task.said != (why.message, task.nominated, task.refusals)
+            if not task.ungated and task.said != (why.message, task.nominated, task.refusals)
         ]
     )
 
@@ -329,6 +329,19 @@ def _explain_each(session: Session, job: Job, explanation: Explanation) -> dict[
         held = session.state(HeldBinds).explain_tasks(job)
         found.update(zip(held.keys, held.whys, strict=True))
     if job.gated:
-        gated = Explanation(Code.SCHEDULING_GATED, gang_reasons.gated())
-        found |= {key: gated for key in found if tasks[key].gated}
+        found |= {key: _why_gated(session, job, tasks[key], explanation) for key in found if tasks[key].gated}
     return found | unclear(job)
+
+
+def _why_gated(session: Session, job: Job, task: Task, of_job: Explanation) -> Explanation:
+    """`of_job`: why its job waits. That keeps the gate of a queue in place until the job is admitted."""
+    if task.ungated:
+        return Explanation(Code.SCHEDULING_GATED, gang_reasons.queue_gate_removed())
+    if not task.awaits_queue:
+        return Explanation(Code.SCHEDULING_GATED, gang_reasons.gated())
+    note = session.notes.known(job)
+    said = None if note is None else note.said.get(Code.SCHEDULING_GATED)
+    if said is None:
+        told = of_job.message if of_job.code != Code.SCHEDULING_GATED else ""
+        said = gang_reasons.keeps_queue_gate(told).rstrip()
+    return Explanation(Code.SCHEDULING_GATED, said)

@@ -80,7 +80,7 @@ class Explainer:
         found += [Explanation(code, said) for _, code, said, *_ in told if code in reasons.CODES]
         if job.phase == "Pending" and self._admits and note.refusals:
             found.insert(0, self._admission(job, note))
-        if job.gated:
+        if job.gated and Code.SCHEDULING_GATED not in note.said:
             found.append(Explanation(Code.SCHEDULING_GATED, gang_reasons.gated()))
         tasks = self._session.pending_tasks(job)
         if tasks:
@@ -176,7 +176,8 @@ class Explainer:
         if len(tasks) < missing_pods(job) and (refused := unclear(job)):
             return Finding(next(iter(refused.values())))
         if not tasks:
-            gated = job.gated and Explanation(Code.SCHEDULING_GATED, gang_reasons.gated())
+            said = note.said.get(Code.SCHEDULING_GATED, gang_reasons.gated())
+            gated = job.gated and Explanation(Code.SCHEDULING_GATED, said)
             return Finding(gated or Explanation(Code.NOT_TRIED, reasons.not_considered()))
         found = self._of_tasks(job, note, tasks)
         if like is not None:

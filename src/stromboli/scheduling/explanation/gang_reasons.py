@@ -84,6 +84,24 @@ def gated() -> str:
     return "The pod has scheduling gates; it is scheduled once they are removed."
 
 
+QUEUE_GATE = "The pod keeps its scheduling gate until its queue has room for it."
+
+
+def keeps_queue_gate(why: str) -> str:
+    """`why`: what the queue, or whoever admits its job, says."""
+    return f"{QUEUE_GATE} {why}"
+
+
+def queue_gate_removed() -> str:
+    return "Its queue has room for the pod, and its scheduling gate is being removed."
+
+
+def waits_for_other_gates(number: int) -> str:
+    return keeps_queue_gate(
+        f"{plural(number, 'other pod')} that its gang needs {have(number)} scheduling gates of others."
+    )
+
+
 def some_gated(number: int) -> str:
     return f"{number} of the others {have(number)} scheduling gates."
 

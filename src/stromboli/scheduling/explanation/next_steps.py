@@ -13,6 +13,7 @@ from stromboli.api.kinds.workloads import CompositePodGroup
 from stromboli.api.upstream import written_type
 
 from .error_reasons import says_error_of_plugin
+from .gang_reasons import QUEUE_GATE
 from .reasons import Code, says_guaranteed, says_never, says_that_pods_are_created
 
 _STEPS = {
@@ -97,6 +98,8 @@ def next_step(code: str, message: str = "", *, kind: str = "Job", group: str = "
         return "Report it to the author of the plugin; the log of the scheduler has the traceback."
     if code == Code.QUEUE_OVER_QUOTA and says_guaranteed(message):
         return _GUARANTEED_NEVER if says_never(message) else _GUARANTEED
+    if code == Code.SCHEDULING_GATED and message.startswith(QUEUE_GATE):
+        return "Wait until its queue has room; the scheduler removes the gate then."
     if says_never(message) and code in _STEPS_IF_NEVER:
         return _named(code, _STEPS_IF_NEVER, _OF_KUBERNETES_IF_NEVER, kind, group)
     if says_that_pods_are_created(message):

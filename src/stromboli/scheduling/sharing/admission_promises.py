@@ -6,7 +6,8 @@ be promised twice. Both checks of the enqueue action, for the cluster and for a 
 
     promised = minResources - what the job uses, at least 0;
                for admitted jobs, and for running jobs that reached their minimum and lost pods since;
-               gated pods do not count, and jobs whose pods could not start on empty nodes either
+               gated pods do not count unless they wait for their queue, nor do jobs whose pods could not start on
+               empty nodes
     elastic  = what the job uses - minResources, at least 0: more than it was admitted for,
                so it does not keep other jobs of its queue from being admitted
 
@@ -247,12 +248,12 @@ def _missing(job: Job) -> Vector:
 
 
 def _expected(job: Job) -> Vector:
-    """The minimum of a job, without its gated pods: nobody knows when they can be scheduled."""
+    """The minimum of a job, without pods that have gates of others: nobody knows when they can be scheduled."""
     assert job.min_resources is not None
     expected = job.min_resources.copy()
     if job.gated:
         for task in job.tasks.values():
-            if task.gated and task.status is _PENDING:
+            if task.gated and not task.awaits_queue and task.status is _PENDING:
                 expected -= task.request
         expected = np.maximum(expected, 0)
     return expected
