@@ -54,6 +54,27 @@ def test_a_gang_that_needs_what_is_guaranteed_to_others_says_so() -> None:
     )
 
 
+# 5 CPUs and 3 on a node that is cordoned; 3 are guaranteed to another queue. Now q may have 2, and 5 when the node
+# takes pods again, or its capability if that is less.
+@pytest.mark.parametrize(
+    ("capability", "ever"),
+    [
+        ({}, "5; the rest is guaranteed to other queues. Request less, or lower their guarantees."),
+        ({"capability": {"cpu": 4}}, "4. Request less, or raise the queue's capability."),
+    ],
+)
+def test_what_a_queue_may_have_some_day_includes_nodes_that_take_no_pods_now(
+    capability: dict[str, dict[str, int]], ever: str
+) -> None:
+    nodes = [node("n1", 5), node("n2", 3) | {"spec": {"unschedulable": True}}]
+    other = queue("other", guarantee={"resource": {"cpu": 3}})
+    six = scene(*nodes, queue("q", **capability), other, gang("big", 2, 2, 2, queue="q"))
+    told = f"The gang can never start: 6 cpu requested, and queue q may have at most {ever}"
+    assert message(six, "big-0") == told
+    five = scene(*nodes, queue("q", **capability), other, gang("big", 2, 2, 1, queue="q"))
+    assert ("can never" in message(five, "big-0")) is bool(capability)
+
+
 # 8 CPUs, of which 3 are guaranteed to another queue, and 3 are used: the other 2 are within what q may have, and 3 not.
 def test_a_queue_that_is_limited_by_guarantees_is_not_told_to_raise_its_capability() -> None:
     other = queue("other", guarantee={"resource": {"cpu": 3}})
