@@ -181,6 +181,15 @@ def test_in_the_nodes_network_a_container_port_is_a_host_port() -> None:
     assert made.spec.tasks[0].template.spec.containers[0].ports[0].host_port == 80
 
 
+def test_a_whole_number_may_have_a_point() -> None:
+    """As for an API server: JSON has one kind of numbers."""
+    containers = [{"name": "c"}]
+    found = decode({**POD, "spec": {"priority": 2.0, "containers": containers}})
+    assert isinstance(found, Pod)
+    assert found.spec.priority == 2
+    assert refused({**POD, "spec": {"priority": 2.5}}).message == "must be a whole number, not 2.5"
+
+
 @pytest.mark.parametrize(
     ("document", "field", "message"),
     [

@@ -27,6 +27,13 @@ kind: PodGroup
 metadata: {name: g}
 spec: {minMember: 1}
 """
+COMMAND = """
+apiVersion: bus.volcano.sh/v1alpha1
+kind: Command
+metadata: {name: c}
+action: AbortJob
+target: {kind: Job, name: j}
+"""
 
 
 def with_field(text: str, path: str, value: Any) -> dict[str, Any]:
@@ -49,6 +56,9 @@ def with_field(text: str, path: str, value: Any) -> dict[str, Any]:
         (QUEUE, "status.stat", "Open", "status.stat: is unknown; did you mean state?"),
         (GROUP, "spec.minMembers", 2, "spec.minMembers: is unknown; did you mean minMember?"),
         (GROUP, "spec.xyz", 2, "spec.xyz: is unknown; known: migrationInfo, minMember, minResources, minTaskMember, "),
+        (GROUP, "spec.subGroupPolicy", [{"labelSelector": {"matchLabel": {"a": "b"}}}],
+         "spec.subGroupPolicy[0].labelSelector.matchLabel: is unknown; did you mean matchLabels?"),
+        (COMMAND, "target.nam", "j", "target.nam: is unknown; did you mean name?"),
         (JOB, "spec.minavailable", 1, "Job default/j: spec.minavailable: is unknown; did you mean minAvailable?"),
         (JOB, "spec.tasks.0.replica", 1, "spec.tasks[0].replica: is unknown; did you mean replicas?"),
         (JOB, "spec.policies", [{"acton": "X"}], "spec.policies[0].acton: is unknown; did you mean action?"),
@@ -85,6 +95,7 @@ def test_unknown_fields_of_a_pod_are_ignored() -> None:
         (QUEUE, "spec.type", "leaf", ["spec.type"]),
         (QUEUE, "spec.extendClusters", [{"name": "a"}], ["spec.extendClusters"]),
         (GROUP, "spec.networkTopology", {"mode": "hard"}, []),
+        (GROUP, "spec.preemptable", False, ["spec.preemptable"]),
         (GROUP, "metadata.annotations", {"volcano.sh/sla-waiting-time": "1h", "sla-waiting-time": "1h"}, []),
         (QUEUE, "metadata.annotations", {"sla-waiting-time": "soon"}, ["metadata.annotations[sla-waiting-time]"]),
         (GROUP, "metadata.annotations", {"volcano.sh/qos-level": "HLS"},

@@ -330,7 +330,7 @@ PATH, WEIGHTS = (
         (spec(guarantee={"policy": "Maybe"}), "spec.guarantee.policy", "Guaranteed"),
         (spec(guarantee={"policy": "Guaranteed"}), "spec.guarantee", "a resource or a percentage"),
         (spec(guarantee={"percentage": {"value": 1.1}}), "spec.guarantee.percentage.value", "from 0 to 1"),
-        (spec(guarantee={"percentage": {"value": "x"}}), "spec.guarantee.percentage.value", "from 0 to 1"),
+        (spec(guarantee={"percentage": {"value": "x"}}), "spec.guarantee.percentage.value", "must be a number"),
         (
             spec(guarantee={"percentage": {"value": 0.5, "dimensions": ["speed"]}}),
             "spec.guarantee.percentage.dimensions[0]",
@@ -453,7 +453,7 @@ def test_other_kinds(kind: str, change: dict[str, Any], field: str, message: str
         ("Pod", node_terms({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]})),
         ("Pod", node_terms({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["-3"]}]})),
         ("Queue", spec(guarantee={"percentage": {"value": 0}})),
-        ("Queue", spec(guarantee={"percentage": {"value": "1", "dimensions": ["cpu", "nvidia.com/gpu"]}})),
+        ("Queue", spec(guarantee={"percentage": {"value": 1, "dimensions": ["cpu", "nvidia.com/gpu"]}})),
         ("Queue", spec(weight=65535)),
         ("Queue", spec(guarantee={"resource": {"cpu": 1}}, deserved={"cpu": 1}, capability={"cpu": 1})),
         ("Queue", hierarchy("root/a", "1/1.5")),

@@ -63,3 +63,15 @@ def test_nobody_can_name_somebody_else(server: EmbeddedClient, namespace: str) -
     with pytest.raises(Refused, match="must not change"):
         anna.patch(f"{path}/hers", {"metadata": {"annotations": {SUBMITTER: None}}})
     assert user_of(anna.patch(f"{path}/hers", {"metadata": {"labels": {"a": "b"}}})) == "anna"
+
+
+def test_a_job_from_before_the_policies_stays_as_it_is() -> None:
+    """Its tasks have no names. A name that is filled in later would be a change, which is refused."""
+    client, path, written = EmbeddedClient(), JOBS.format("default"), job("old", plugins={"mpi": []})
+    del written["spec"]["tasks"][0]["name"]
+    client.install()
+    client.create(path, written)
+    for document in (*mutating_policies(), *validating_policies()):
+        client.create(policy_path(document), document)
+    changed = client.patch(f"{path}/old", {"metadata": {"labels": {"a": "b"}}, "spec": {"minAvailable": 1}})
+    assert ("name" in changed["spec"]["tasks"][0], changed["spec"]["plugins"]) == (False, {"mpi": []})

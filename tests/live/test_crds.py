@@ -194,12 +194,18 @@ def test_definitions_are_independent_copies() -> None:
 @pytest.mark.parametrize("name", definitions())
 def test_kubectl_explain_says_what_each_field_means(name: str) -> None:
     schema = definitions()[name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    of_all = ("apiVersion", "kind", "metadata")
-    own = {field: part for field, part in schema["properties"].items() if field not in of_all}
-    for part in ("spec", "status"):
-        own |= {f"{part}.{field}": what for field, what in own.get(part, {}).get("properties", {}).items()}
-    # What the next leader has to know about pods is not for people.
-    inner = {"status.controlledResources", "status.livePods", "status.lostPods", "status.restartingPods"}
-    assert [field for field, what in own.items() if not what.get("description", "").endswith(".")] == sorted(
-        inner & own.keys()
-    )
+    described = dict(descriptions_in(schema))
+    # The server describes the metadata of an object. In pod templates it is asked about pods.
+    assert [path for path, text in described.items() if not text.endswith(".") and path != "metadata"] == []
+    for path, text in described.items():
+        if ".template." in path:
+            assert text == f"See kubectl explain pod.{path.partition('.template.')[2]}."
+
+
+def descriptions_in(schema: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    for name, part in schema.get("properties", {}).items():
+        yield f"{path}{name}", part.get("description", "")
+        yield from descriptions_in(part, f"{path}{name}.")
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), dict):
+            yield from descriptions_in(schema[inner], path)

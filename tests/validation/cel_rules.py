@@ -129,7 +129,7 @@ def _found(rule: Rule, kind: type, value: Any, old: Any, path: str, is_update: b
         if not evaluated(rule.cel, self=new, oldSelf=then):
             sentence = evaluated(rule.says, self=new) if rule.says else rule.must
             yield Found(rule, ".".join(filter(None, (path, rule.field))), sentence)
-    for part in parts(kind, frozenset({rule.on})):
+    for part in parts(kind, frozenset({rule.on}), on_update=rule.on_update):
         if part.name not in value:
             continue
         inner, at = value[part.name], f"{path}.{part.name}".removeprefix(".")

@@ -22,6 +22,7 @@ from validation.mutations import mutated
 from validation.verdicts import compare
 
 QUEUES, GROUPS, JOBS, PODS = PATHS["Queue"], PATHS["PodGroup"], PATHS["Job"], PATHS["Pod"]
+CRON_JOBS = PATHS["CronJob"]
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
 OBJECTS = 400  # by hand, benchmarks/refusals.py compares ten thousand
 BAD: dict[str, Any] = {"plugins": {"magic": []}}
@@ -133,6 +134,41 @@ def test_queues_that_are_needed_are_not_deleted(queues: Client) -> None:
 def _deletion(door: Client, name: str) -> str:
     try:
         door.delete(f"{QUEUES}/{name}", dryRun="All")
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+# -- objects that change -----------------------------------------------------------------------------------------
+
+
+def test_the_jobs_of_a_cron_job_can_change(door: Client, namespace: str) -> None:
+    path, template = CRON_JOBS.format(namespace), job("")["spec"]
+    written = {"metadata": {"name": "nightly"}, "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": template}}}
+    door.create(path, written)
+    others = {"image": "newer", "name": "c"}
+    tasks = [{"name": "b", "replicas": 3, "maxRetry": 1, "template": {"spec": {"containers": [others]}}}]
+    changed = {"queue": "other", "plugins": {"svc": []}, "runningEstimate": "1h", "tasks": tasks}
+    made = door.patch(f"{path}/nightly", {"spec": {"jobTemplate": {"spec": changed}}})
+    assert made["spec"]["jobTemplate"]["spec"]["queue"] == "other"
+    assert "must not have two tasks" in _patched(
+        door, f"{path}/nightly", {"spec": {"jobTemplate": {"spec": {"tasks": tasks * 2}}}}
+    )
+
+
+def test_what_stands_for_a_default_is_no_change(door: Client, namespace: str) -> None:
+    path = JOBS.format(namespace)
+    door.create(path, job("j"))
+    empty = {"queue": "", "schedulerName": "", "maxRetry": 0}
+    assert _patched(door, f"{path}/j", {"spec": empty}) == ""
+    for name, value in (("queue", "other"), ("schedulerName", "stromboli"), ("maxRetry", 4)):
+        assert f"spec.{name}: " in _patched(door, f"{path}/j", {"spec": {name: value}})
+
+
+def _patched(door: Client, path: str, change: dict[str, Any]) -> str:
+    """Why the server would not change an object; "" if it would."""
+    try:
+        door.patch(f"{path}?dryRun=All", change)
     except Refused as refused:
         return str(refused)
     return ""

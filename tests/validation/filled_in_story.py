@@ -41,6 +41,30 @@ def test_the_server_fills_in_what_controllers_would(plugins: dict[str, Any], ser
         assert made["spec"]["plugins"] == plugins
 
 
+def test_the_minimum_of_partitions_counts(server: Client, namespace: str) -> None:
+    # 2 partitions of 2 pods each start together, and all 2 pods of the other task.
+    written = job("j")
+    partitions = {"totalPartitions": 3, "partitionSize": 2, "minPartitions": 2}
+    second = {"name": "b", "replicas": 6, "partitionPolicy": partitions}
+    written["spec"]["tasks"].append(written["spec"]["tasks"][0] | second)
+    expected = decode(written)
+    assert isinstance(expected, Job)
+    made = dry_run(server, JOBS.format(namespace), written)
+    assert made["spec"]["minAvailable"] == expected.spec.min_available == 6
+
+
+def test_the_same_manifest_is_accepted_again(server: Client, namespace: str) -> None:
+    """Whoever sends it leaves out again what was filled in, and most of that must not change."""
+    path, written = JOBS.format(namespace), job("again", plugins={"mpi": []})
+    del written["spec"]["tasks"][0]["name"]
+    made = server.create(path, written)
+    written["spec"]["tasks"][0]["replicas"] = 4
+    written["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"]
+    changed = server.replace(f"{path}/again", written)["spec"]
+    assert (changed["plugins"], changed["tasks"][0]["name"]) == ({"mpi": [], "ssh": [], "svc": []}, "default0")
+    assert changed["minAvailable"] == 4, "left out, it follows the replicas"
+
+
 def test_what_is_given_is_kept(server: Client, namespace: str) -> None:
     given = {"minAvailable": 1, "plugins": {"mpi": [], "svc": ["--publish-not-ready-addresses=true"], "ssh": []}}
     made = dry_run(server, JOBS.format(namespace), job("j", **given))
@@ -65,13 +89,6 @@ def test_who_created_it_is_written_on_it(server: Client, namespace: str) -> None
     assert user_of(others) == "", "pods of other schedulers are left alone"
 
 
-def test_what_no_policy_changes_stays_the_same_object(server: Client, namespace: str) -> None:
-    path = JOBS.format(namespace)
-    made = server.create(path, job("j"))["metadata"]
-    changed = server.patch(f"{path}/j", {"metadata": {"labels": {"a": "b"}}})["metadata"]
-    assert {name: changed[name] for name in ("uid", "creationTimestamp", "generation")} == {
-        name: made[name] for name in ("uid", "creationTimestamp", "generation")
-    }
 GATE = {"name": QUEUE_ALLOCATION_GATE}
 OTHER_GATE = {"name": "example.com/wait"}
 
@@ -99,3 +116,10 @@ def test_a_pod_that_opts_in_gets_the_gate_of_its_queue(
         assert [gate.name for gate in with_queue_gate(expected).spec.scheduling_gates] == [one["name"] for one in gates]
 
 
+def test_what_no_policy_changes_stays_the_same_object(server: Client, namespace: str) -> None:
+    path = JOBS.format(namespace)
+    made = server.create(path, job("j"))["metadata"]
+    changed = server.patch(f"{path}/j", {"metadata": {"labels": {"a": "b"}}})["metadata"]
+    assert {name: changed[name] for name in ("uid", "creationTimestamp", "generation")} == {
+        name: made[name] for name in ("uid", "creationTimestamp", "generation")
+    }

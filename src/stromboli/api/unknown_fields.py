@@ -5,7 +5,8 @@ that a Queue, PodGroup, Job, Command, Reservation or HyperNode does not have is 
 that exists.
 
 Kubernetes' own kinds are different: our types hold only the fields that we read of them, so unknown ones are skipped.
-That also holds inside our kinds, for metadata, conditions, selectors and pod templates.
+That also holds inside our kinds, for metadata, conditions and pod templates. Selectors and references in our kinds are
+held whole, and the schemas of the CRDs say so too.
 
 Only documents that a user gives us are checked. What an API server sends has gone through the schemas of the CRDs, and
 newer versions may have added fields.
@@ -24,9 +25,10 @@ from stromboli.nearest_name import nearest_name
 
 from .errors import ApiError, member_path
 from .kinds import batch, topology
-from .kinds.metadata import ApiStruct
+from .kinds.metadata import ApiStruct, LabelSelector, LabelSelectorRequirement, ObjectReference, OwnerReference
 
 _OURS: Final = (batch.__name__, topology.__name__)
+_WHOLE: Final = (LabelSelector, LabelSelectorRequirement, ObjectReference, OwnerReference)
 _OPEN: Final = (batch.PodGroupCondition, batch.JobCondition)
 """Kubernetes' conditions with a little more; other writers add fields of their own."""
 
@@ -49,7 +51,7 @@ def _hint(name: str, known: Collection[str]) -> str:
 
 
 def _is_ours(kind: type) -> bool:
-    return kind.__module__ in _OURS and kind not in _OPEN
+    return kind in _WHOLE or (kind.__module__ in _OURS and kind not in _OPEN)
 
 
 def _check_struct(document: Mapping[str, Any], kind: type[ApiStruct], path: str) -> None:

@@ -30,7 +30,7 @@ from .pods import PodTemplateSpec
 class GuaranteePercentage(ApiStruct):
     """A share of the cluster's nodes. `value` (0 to 1) stays as written, so 0.3 is exactly three tenths."""
 
-    value: str | int | float
+    value: int | float
     dimensions: list[str] = field(default_factory=list)
 
 
@@ -128,6 +128,7 @@ class PodGroupSpec(ApiStruct):
     min_resources: ResourceList = field(default_factory=dict)
     network_topology: NetworkTopology | None = None
     sub_group_policy: list[SubGroupPolicy] = field(default_factory=list)
+    preemptable: bool | None = None
     migration_info: list[MigrationInfo] = field(default_factory=list)
 
 

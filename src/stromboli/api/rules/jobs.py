@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from stromboli.api.defaults import MAX_RETRY
 from stromboli.api.kinds.batch import Job, JobSpec, JobVolume, PartitionPolicy, TaskSpec
-from stromboli.api.names import ROOT_QUEUE
+from stromboli.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER, ROOT_QUEUE
 
 from .rule import Door, Rule, given, text, unless
 from .unchanged import unchanged, unchanged_in_each
@@ -31,7 +32,8 @@ def _names(spec: JobSpec) -> str:
 def _dependencies(spec: JobSpec) -> str:
     known = {task.name for task in spec.tasks}
     named = {name for task in spec.tasks if task.depends_on is not None for name in task.depends_on.name}
-    strange = [name for name in named - known if not re.fullmatch(_UNNAMED, name)]
+    may_be_unnamed = any(task.name == f"default{index}" for index, task in enumerate(spec.tasks))
+    strange = [name for name in named - known if not (may_be_unnamed and re.fullmatch(_UNNAMED, name))]
     return f'dependsOn must name tasks of this job, not "{min(strange)}"' if strange else ""
 
 
@@ -111,7 +113,10 @@ _PODS_MUST: Final = "must be minPartitions × partitionSize"
 _UNNAMED: Final = "default[0-9]+"  # what a task without a name is called once its defaults are set
 _TASKS_MUST: Final = "must not gain or lose tasks: only their replicas and minAvailable can change"
 _SUM: Final = "self.tasks.map(t, has(t.replicas) ? t.replicas : 0).sum()"
-_KNOWN: Final = f"self.tasks.exists(o, has(o.name) && o.name == n) || n.matches('^{_UNNAMED}$')"
+_KNOWN: Final = (
+    "self.tasks.exists(o, has(o.name) && o.name == n)"
+    f" || n.matches('^{_UNNAMED}$') && self.tasks.exists(o, !{given('o.name')})"
+)
 _STRANGE: Final = (
     "self.tasks.filter(t, has(t.dependsOn) && has(t.dependsOn.name))"
     f".map(t, t.dependsOn.name.filter(n, !({_KNOWN})))"
@@ -210,9 +215,11 @@ RULES: Final = (
     *unchanged_in_each(
         JobSpec, "tasks", TaskSpec,
         except_for=("replicas", "minAvailable"), must="must not change: only replicas and minAvailable of a task can",
+        defaults={"maxRetry": MAX_RETRY},
     ),
     *unchanged(
         JobSpec,
         except_for=("tasks", "minAvailable", "priorityClassName"), must="must not change once the job exists",
+        defaults={"queue": DEFAULT_QUEUE, "schedulerName": DEFAULT_SCHEDULER, "maxRetry": MAX_RETRY},
     ),
 )  # fmt: skip

@@ -45,12 +45,14 @@ class Unseen(NamedTuple):
 
 
 _OTHERS: Final = "it depends on other objects, which a rule does not see"
+_NUMBERS: Final = "a pattern cannot compare numbers"
 _LATER: Final = "the server judges it when it is created from the object"
 
 UNSEEN: Final = (
     Unseen("Queue", "spec.parent", "must exist, must not be below the queue itself, at most 31 levels up", _OTHERS),
     Unseen("Queue", "spec.capability", "must be at most that of the parent, for each resource", _OTHERS),
     Unseen("Queue", "spec.guarantee", "must fit in what the parent guarantees, with those of its siblings", _OTHERS),
+    Unseen("Queue", "spec.capability[]", "must be less than 2^63 units, as all amounts", _NUMBERS),
     Unseen("Queue", "metadata.annotations", "a path of volcano.sh/hierarchy must not lead through another", _OTHERS),
     Unseen("Queue", "spec", "the guarantees of the queues below it must fit in its own", _OTHERS),
     Unseen("Job", "spec.queue", "must exist; the Job waits until it does", _OTHERS),
@@ -60,13 +62,19 @@ UNSEEN: Final = (
            "CEL cannot follow a path of unknown length"),
     Unseen("Job", "spec.tasks[].name", "must not be the name that a task without a name gets",
            "CEL does not know the position of an item"),
+    Unseen("Job", "spec.tasks[].dependsOn.name[]", "must not be `default7` if the eighth task has a name",
+           "CEL does not know the position of an item"),
+    Unseen("Job", "spec.tasks[].name", "must make host names of at most 63 letters, digits and dashes, with the name "
+           "of the Job, for the plugin svc", "each plugin has rules of its own"),
+    Unseen("Job", "spec.runningEstimate", "must be at most 2^53 seconds, as all durations", _NUMBERS),
     Unseen("Job", "spec.tasks[].template", "must be a valid pod template", _LATER),
     Unseen("Job", "spec.volumes[].volumeClaim", "must be a valid claim", _LATER),
     Unseen("Job", "spec.plugins", "must have arguments that the plugin knows", "each plugin reads its own"),
     Unseen("CronJob", "spec.schedule", "must have no range that ends before it begins",
-           "a pattern cannot compare numbers"),
+           _NUMBERS),
     Unseen("CronJob", "spec.timeZone", "must be a time zone that the controllers know", "CEL cannot ask for one"),
     Unseen("CronJob", "spec.jobTemplate", "what is said here of a Job", "the server judges it when it creates the Job"),
+    Unseen("PodGroup", "spec.minResources[]", "must be less than 2^63 units, as all amounts", _NUMBERS),
     Unseen("PodGroup", "spec.queue", "must exist; the PodGroup waits until it does", _OTHERS),
     Unseen("Reservation", "spec.template", "must be a valid pod template that requests at least one resource", _LATER),
     Unseen("HyperNode", "spec.members[].selector.regexMatch.pattern", "must be a regular expression",
@@ -96,8 +104,8 @@ def broken_rules(obj: Struct) -> Iterator[Broken]:
 
 def broken_update_rules(old: Struct, new: Struct) -> Iterator[Broken]:
     """Every rule of updates that a change breaks."""
-    before = dict(structs(old, _UPDATED))
-    for path, struct in structs(new, _UPDATED):
+    before = dict(structs(old, _UPDATED, on_update=True))
+    for path, struct in structs(new, _UPDATED, on_update=True):
         for rule in _ON_UPDATE:
             if rule.on is type(struct) and path in before:
                 yield from _broken(rule, path, struct, before[path])

@@ -1,13 +1,14 @@
 """Fields that must not change once an object exists.
 
-Where empty and missing mean the same, they count as equal. CEL has no `oldSelf` for an item of a list, but the values
+Where empty and missing mean the same, they count as equal, and so do they and the value that they stand for, which
+`default` sets before we compare: CEL is told which one. CEL has no `oldSelf` for an item of a list, but the values
 of one field in all items can be compared with the old ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -15,15 +16,24 @@ from msgspec.structs import FieldInfo
 
 from .rule import Door, Rule, unless
 
+Defaults = Mapping[str, str | int]
+"""What fields stand for that are empty, 0 or missing."""
 
-def unchanged(kind: type[Struct], *, except_for: Collection[str], must: str) -> tuple[Rule, ...]:
+NONE: Final[Defaults] = {}
+
+
+def unchanged(
+    kind: type[Struct], *, except_for: Collection[str], must: str, defaults: Defaults = NONE
+) -> tuple[Rule, ...]:
     """One rule for each other field."""
     return tuple(
-        _field(kind, field, must) for field in msgspec.structs.fields(kind) if field.encode_name not in except_for
+        _field(kind, field, must, defaults)
+        for field in msgspec.structs.fields(kind)
+        if field.encode_name not in except_for
     )
 
 
-def _field(kind: type[Struct], field: FieldInfo, must: str) -> Rule:
+def _field(kind: type[Struct], field: FieldInfo, must: str, defaults: Defaults) -> Rule:
     def broken(new: Any, old: Any) -> str:
         return unless(getattr(new, field.name) == getattr(old, field.name), must)
 
@@ -32,23 +42,29 @@ def _field(kind: type[Struct], field: FieldInfo, must: str) -> Rule:
         field=field.encode_name,
         must=must,
         broken=broken,
-        cel=f"{_value('self', field)} == {_value('oldSelf', field)}",
+        cel=f"{_value('self', field, defaults)} == {_value('oldSelf', field, defaults)}",
         on_update=True,
     )
 
 
 def unchanged_in_each(
-    kind: type[Struct], items: str, item: type[Struct], *, except_for: Collection[str], must: str
+    kind: type[Struct],
+    items: str,
+    item: type[Struct],
+    *,
+    except_for: Collection[str],
+    must: str,
+    defaults: Defaults = NONE,
 ) -> tuple[Rule, ...]:
     """The same for each item of the list `items` of `kind`, whose order and length are fixed by another rule."""
     return tuple(
-        _field_of_items(kind, items, field, must)
+        _field_of_items(kind, items, field, must, defaults)
         for field in msgspec.structs.fields(item)
         if field.encode_name not in except_for
     )
 
 
-def _field_of_items(kind: type[Struct], items: str, field: FieldInfo, must: str) -> Rule:
+def _field_of_items(kind: type[Struct], items: str, field: FieldInfo, must: str, defaults: Defaults) -> Rule:
     says = f"{field.encode_name} {must}"
 
     def broken(new: Any, old: Any) -> str:
@@ -58,7 +74,7 @@ def _field_of_items(kind: type[Struct], items: str, field: FieldInfo, must: str)
         same = all(getattr(one, field.name) == getattr(two, field.name) for one, two in zip(before, after, strict=True))
         return unless(same, says)
 
-    each = f"map(i, {_value('i', field)})"
+    each = f"map(i, {_value('i', field, defaults)})"
     return Rule(
         on=kind,
         field=items,
@@ -70,9 +86,13 @@ def _field_of_items(kind: type[Struct], items: str, field: FieldInfo, must: str)
     )
 
 
-def _value(owner: str, field: FieldInfo) -> str:
+def _value(owner: str, field: FieldInfo, defaults: Defaults) -> str:
     """A field that may be missing."""
     path = f"{owner}.{field.encode_name}"
+    default = defaults.get(field.encode_name)
+    if default is not None:
+        empty, filled = ("''", f"'{default}'") if isinstance(default, str) else ("0", str(default))
+        return f"(has({path}) && {path} != {empty} ? {path} : {filled})"
     if field.default == "":
         return f"(has({path}) ? {path} : '')"
     if field.default_factory is list:

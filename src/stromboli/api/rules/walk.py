@@ -20,6 +20,9 @@ from stromboli.api.kinds import batch, metadata, topology
 _OURS: Final = (batch.__name__, topology.__name__, metadata.__name__)
 """Where the structs are defined in which we look for others: not those of pods, which Kubernetes judges."""
 
+TEMPLATES: Final = (batch.CronJobTemplate,)
+"""From these, objects are made later. What must not change in an object may change in its template."""
+
 
 class Part(NamedTuple):
     """A field in which structs are: directly, or in a list or a mapping."""
@@ -30,33 +33,37 @@ class Part(NamedTuple):
     kind: type[Struct]
 
 
-def structs(value: Struct, ruled: frozenset[type[Struct]], path: str = "") -> Iterator[tuple[str, Struct]]:
+def structs(
+    value: Struct, ruled: frozenset[type[Struct]], path: str = "", *, on_update: bool = False
+) -> Iterator[tuple[str, Struct]]:
     """Every struct in `value`, with itself, that is of one of the types `ruled`; with its path. The innermost come
     first: what is wrong with a part explains what is wrong with the whole."""
-    for part in parts(type(value), ruled):
+    for part in parts(type(value), ruled, on_update=on_update):
         inner = getattr(value, part.attribute)
         at = f"{path}.{part.name}".removeprefix(".")
         if part.container == "list":
             for index, item in enumerate(inner):
-                yield from structs(item, ruled, f"{at}[{index}]")
+                yield from structs(item, ruled, f"{at}[{index}]", on_update=on_update)
         elif part.container == "dict":
             for name, item in inner.items():
-                yield from structs(item, ruled, member_path(at, name))
+                yield from structs(item, ruled, member_path(at, name), on_update=on_update)
         elif inner is not None:
-            yield from structs(inner, ruled, at)
+            yield from structs(inner, ruled, at, on_update=on_update)
     if type(value) in ruled:
         yield path, value
 
 
 @cache
-def parts(kind: type[Struct], ruled: frozenset[type[Struct]]) -> tuple[Part, ...]:
-    """The fields of a type at or below which there is a struct of the types `ruled`."""
+def parts(kind: type[Struct], ruled: frozenset[type[Struct]], *, on_update: bool = False) -> tuple[Part, ...]:
+    """The fields of a type at or below which there is a struct of the types `ruled`; if `on_update`, of which rules of
+    updates speak."""
     return tuple(
         Part(field.name, field.encode_name, *inside)
         for field in msgspec.structs.fields(kind)
         if (inside := _inside(field.type)) is not None
         and inside[1].__module__ in _OURS
-        and (inside[1] in ruled or parts(inside[1], ruled))
+        and not (on_update and inside[1] in TEMPLATES)
+        and (inside[1] in ruled or parts(inside[1], ruled, on_update=on_update))
     )
 
 

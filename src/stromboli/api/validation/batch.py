@@ -23,7 +23,6 @@ from stromboli.api.kinds.batch import (
     TaskSpec,
 )
 from stromboli.api.pod_requests import pod_requests
-from stromboli.api.quantity import QuantityError, parse_quantity
 from stromboli.api.rules.lifecycle_policies import EVENTS
 
 from . import limits, rules
@@ -40,6 +39,7 @@ ACTIONS = (
     "CompleteJob",
     "ResumeJob",
 )
+MAX_EVENTS = 2 * len(EVENTS)  # of a policy; Volcano accepts each twice
 TOPOLOGY_POLICIES = ("", "none", "best-effort", "restricted", "single-numa-node")
 QUEUE_STATES = ("", "Open", "Closing", "Closed", "Unknown")
 GROUP_PHASES = ("", "Pending", "Inqueue", "Running", "Completed", "Unknown")
@@ -84,6 +84,7 @@ def check_pod_group(group: PodGroup) -> None:
     if spec.priority_class_name:
         rules.dns_subdomain(spec.priority_class_name, "spec.priorityClassName")
     _network_topology(spec.network_topology, "spec.networkTopology")
+    limits.at_most(limits.MAX_SUB_GROUP_POLICIES, spec.sub_group_policy, "spec.subGroupPolicy", "policies")
     for index, policy in enumerate(spec.sub_group_policy):
         here = f"spec.subGroupPolicy[{index}]"
         rules.operators(policy.label_selector, f"{here}.labelSelector")
@@ -155,12 +156,8 @@ def _guarantee(guarantee: Guarantee, at: str) -> None:
     percentage = guarantee.percentage
     if percentage is not None:
         here = f"{at}.percentage.value"
-        try:
-            value = parse_quantity(percentage.value)
-        except QuantityError:
-            raise ApiError(here, f"must be a number from 0 to 1, not {quote(percentage.value)}") from None
-        if not 0 <= value <= 1:
-            raise ApiError(here, f"must be from 0 to 1, not {quote(percentage.value)}")
+        if not 0 <= percentage.value <= 1:
+            raise ApiError(here, f"must be a number from 0 to 1, not {quote(percentage.value)}")
         for index, dimension in enumerate(percentage.dimensions):
             if "/" not in dimension:
                 rules.one_of(dimension, DIMENSIONS, f"{at}.percentage.dimensions[{index}]")
@@ -176,6 +173,7 @@ def _task(task: TaskSpec, at: str) -> None:
     rules.one_of(task.topology_policy, TOPOLOGY_POLICIES, f"{at}.topologyPolicy")
     _policies(task.policies, f"{at}.policies")
     if task.depends_on is not None:
+        limits.at_most(limits.MAX_TASKS, task.depends_on.name, f"{at}.dependsOn.name", "names")
         rules.one_of(task.depends_on.iteration, ("", "any", "all"), f"{at}.dependsOn.iteration")
     check_template(task.template, f"{at}.template")
 
@@ -232,8 +230,11 @@ def _policies(policies: list[LifecyclePolicy], at: str) -> None:
         here = f"{at}[{index}]"
         rules.one_of(policy.action, ACTIONS, f"{here}.action")
         rules.duration(policy.timeout, f"{here}.timeout")
+        if policy.exit_code is not None:
+            rules.at_least(policy.exit_code, -rules.LARGEST_COUNT - 1, f"{here}.exitCode")
         if policy.event:
             rules.one_of(policy.event, EVENTS, f"{here}.event")
+        limits.at_most(MAX_EVENTS, policy.events, f"{here}.events", "events")
         for position, event in enumerate(policy.events):
             rules.one_of(event, EVENTS, f"{here}.events[{position}]")
 
@@ -242,6 +243,8 @@ def _network_topology(topology: NetworkTopology | None, at: str) -> None:
     if topology is None:
         return
     rules.one_of(topology.mode, ("", "hard", "soft"), f"{at}.mode")
+    if topology.highest_tier_allowed is not None:
+        rules.at_least(topology.highest_tier_allowed, -rules.LARGEST_COUNT - 1, f"{at}.highestTierAllowed")
 
 
 def _owner(owner: ReservationOwner, at: str) -> None:

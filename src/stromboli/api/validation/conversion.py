@@ -1,9 +1,9 @@
 """From parsed YAML or JSON to a struct, or to an error that names the field.
 
 What is written correctly takes the short path: one conversion by msgspec. What does not convert is first normalized the
-way an API server reads it: null means "not given", YAML's dates are text, and a number or boolean in an annotation is
-its text (annotations hold only text, and everybody writes `sim.stromboli.io/at: 5`). What is still wrong after that is
-reported.
+way an API server reads it: null means "not given", 2.0 is 2, YAML's dates are text, and a number or boolean in an
+annotation is its text (annotations hold only text, and everybody writes `sim.stromboli.io/at: 5`). What is still wrong
+after that is reported.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def _normalized(value: Any, *, inside: str = "") -> Any:
         }
     if isinstance(value, list):
         return [_normalized(part) for part in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return _date_text(value) if isinstance(value, date) else value
 
 

@@ -94,8 +94,10 @@ def label_selector(selector: LabelSelector | None, at: str) -> None:
 
 def operators(selector: LabelSelector | None, at: str) -> None:
     """Of a selector in a kind of ours: `api.rules` has the rest."""
-    for index, requirement in enumerate([] if selector is None else selector.match_expressions):
-        one_of(requirement.operator, SELECTOR_OPERATORS, f"{at}.matchExpressions[{index}].operator")
+    here, expressions = f"{at}.matchExpressions", [] if selector is None else selector.match_expressions
+    limits.at_most(limits.MAX_EXPRESSIONS, expressions, here, "expressions")
+    for index, requirement in enumerate(expressions):
+        one_of(requirement.operator, SELECTOR_OPERATORS, f"{here}[{index}].operator")
 
 
 def operands(operator: str, values: list[str], at: str) -> None:

@@ -34,7 +34,9 @@ def fields_without_effect(obj: KObject) -> list[str]:
             paths += _of_queue(obj.spec)
         case Job():
             paths += _of_job(obj)
-        case PodGroup() | Pod():
+        case PodGroup():
+            paths += [] if obj.spec.preemptable is None else ["spec.preemptable"]
+        case Pod():
             pass
         case _:
             return []

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec.inspect as types
@@ -22,6 +22,7 @@ from msgspec import Struct
 from stromboli.api import ApiObject, Command, CronJob, HyperNode, Job, PodGroup, PodTemplateSpec, Queue, Reservation
 from stromboli.api.rules import RULES, Door, Rule
 from stromboli.api.rules.rule import DEFINITIONS, POLICIES
+from stromboli.api.rules.walk import TEMPLATES
 from stromboli.api.validation.limits import MAX_RESOURCES
 from stromboli.kube.client import Resource, resource_of
 
@@ -173,12 +174,12 @@ def _folder(definition: Schema) -> str:
 def _definition(kind: _Kind, resource: Resource[Any], server: tuple[int, int]) -> Schema:
     group, _, version = resource.group_version.partition("/")
     name = kind.type.__name__
-    schema = _Schemas(server).struct(types.type_info(kind.type), is_open=False)
+    schema = _Schemas(server).struct(types.type_info(kind.type))
     schema["description"] = kind.description
-    # The server defines these.
+    # The server defines these, and describes metadata.
     schema["properties"] |= {
-        "apiVersion": {"type": "string"},
-        "kind": {"type": "string"},
+        "apiVersion": {"description": f"{resource.group_version}.", "type": "string"},
+        "kind": {"description": f"{name}.", "type": "string"},
         "metadata": {"type": "object"},
     }
     return {
@@ -216,20 +217,23 @@ class _Schemas:
     """Builds schemas for one version of Kubernetes."""
 
     server: tuple[int, int]
+    in_template: bool = False
+    """Of an object that is made later: nothing there is fixed."""
 
-    def struct(self, info: types.Type, *, is_open: bool) -> Schema:
+    def struct(self, info: types.Type, pod_path: str | None = None) -> Schema:
+        """`pod_path`: in a pod template, the path from it. The server validates templates when it creates the pods."""
         assert isinstance(info, types.StructType)
         kind: type[Struct] = info.cls
-        # The server validates a template when the pod is created.
-        is_ours = not is_open
-        is_open = is_open or kind is PodTemplateSpec
+        is_ours = pod_path is None
+        if kind is PodTemplateSpec:
+            pod_path = "pod"
         schema: Schema = {"type": "object"}
         required = [field.encode_name for field in info.fields if field.required]
         if required:
             schema["required"] = required
-        if is_open:
+        if pod_path is not None:
             schema[OPEN] = True
-        schema["properties"] = {field.encode_name: self._field(kind, field, is_open=is_open) for field in info.fields}
+        schema["properties"] = {field.encode_name: self._field(field, pod_path) for field in info.fields}
         if is_ours:
             _merge(schema, FACETS.get(kind, {}))
             for name, description in DESCRIPTIONS.get(kind, {}).items():
@@ -238,25 +242,30 @@ class _Schemas:
             self._add_rules(schema, kind)
         return schema
 
-    def _field(self, kind: type[Struct], field: types.Field, *, is_open: bool) -> Schema:
-        schema = self._schema(field.type, is_open=is_open)
+    def _field(self, field: types.Field, pod_path: str | None) -> Schema:
+        if pod_path is None:
+            schema = self._schema(field.type, None)
+        else:
+            here = f"{pod_path}.{field.encode_name}"
+            schema = {"description": f"See kubectl explain {here}."} | self._schema(field.type, here)
         if field.encode_name.endswith(("Time", "Timestamp")):
-            # Go clients write an unset time as null.
-            schema |= {"format": "date-time", "nullable": True}
+            # Go clients write an unset time as null. In a template, nobody reads it.
+            schema |= {"format": "date-time", "nullable": True} if pod_path is None else {"nullable": True}
         return schema
 
-    def _schema(self, info: types.Type, *, is_open: bool) -> Schema:
+    def _schema(self, info: types.Type, pod_path: str | None) -> Schema:
         match info:
             case types.StrType():
                 return {"type": "string"}
             case types.IntType():
-                return {"type": "integer", "format": "int64" if is_open else "int32"}
+                return {"type": "integer", "format": "int32" if pod_path is None else "int64"}
             case types.BoolType():
                 return {"type": "boolean"}
             case types.StructType():
-                return self.struct(info, is_open=is_open)
+                inside = self if info.cls not in TEMPLATES else replace(self, in_template=True)
+                return inside.struct(info, pod_path)
             case types.ListType(item_type=item):
-                return {"type": "array", "items": self._schema(item, is_open=is_open)}
+                return {"type": "array", "items": self._schema(item, pod_path)}
             case types.DictType(value_type=types.AnyType()):
                 return {"type": "object", OPEN: True}
             case types.DictType(value_type=types.UnionType()):
@@ -266,14 +275,20 @@ class _Schemas:
                     "additionalProperties": copy.deepcopy(QUANTITY),
                 }
             case types.DictType(value_type=value):
-                return {"type": "object", "additionalProperties": self._schema(value, is_open=is_open)}
+                return {"type": "object", "additionalProperties": self._schema(value, pod_path)}
             case types.UnionType():
                 parts = [part for part in info.types if not isinstance(part, types.NoneType)]
-                return self._schema(parts[0], is_open=is_open) if len(parts) == 1 else copy.deepcopy(DURATION)
+                return self._schema(parts[0], pod_path) if len(parts) == 1 else copy.deepcopy(DURATION)
         raise TypeError(f"there is no schema for {info}")
 
     def _add_rules(self, schema: Schema, kind: type[Struct]) -> None:
-        rules = [rule for rule in RULES if rule.on is kind and rule.door_on(self.server) is Door.DEFINITION]
+        rules = [
+            rule
+            for rule in RULES
+            if rule.on is kind
+            and rule.door_on(self.server) is Door.DEFINITION
+            and not (rule.on_update and self.in_template)
+        ]
         if rules:
             schema[RULES_KEY] = [self._rule(rule) for rule in rules]
 

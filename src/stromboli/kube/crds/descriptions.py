@@ -1,7 +1,7 @@
 """What `kubectl explain` says about the fields of our kinds: one short sentence each.
 
-The pages of the documentation say more. Types of Kubernetes inside our kinds, such as pod templates, are described by
-the server's own documentation.
+The pages of the documentation say more. What is inside pod templates is described by the server: the fields there only
+say how to ask it (`definitions`).
 """
 
 from __future__ import annotations
@@ -47,12 +47,52 @@ from stromboli.api import (
     SubGroupPolicy,
     TaskSpec,
 )
-from stromboli.api.kinds.batch import MigrationInfo, MigrationState
+from stromboli.api.kinds.batch import (
+    JobCondition,
+    MigrationInfo,
+    MigrationState,
+    NodeGroupAffinity,
+    PodGroupCondition,
+    QueueAffinity,
+    ReservationController,
+    TaskState,
+)
+from stromboli.api.kinds.metadata import (
+    Condition,
+    LabelSelector,
+    LabelSelectorRequirement,
+    ObjectReference,
+    OwnerReference,
+)
+from stromboli.api.kinds.topology import ExactMatch, RegexMatch
 
 _UNUSED: Final = "Has no effect; it is accepted so that manifests written for Volcano work."
 _CONDITIONS: Final = "What holds now, since when, and why."
+_REFERENCE: Final = {
+    "apiVersion": "Its group and version.", "kind": "Its kind.", "name": "Its name.", "uid": "Its UID.",
+}  # fmt: skip
+_CONDITION: Final = {
+    "type": "What it is about, in one word.",
+    "status": "True, False or Unknown.",
+    "reason": "Why, in one word.",
+    "message": "Why, in a sentence.",
+    "lastTransitionTime": "Since when.",
+}
 
 DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
+    Condition: _CONDITION,
+    ObjectReference: _REFERENCE | {"namespace": "Its namespace."},
+    OwnerReference: _REFERENCE | {"controller": _UNUSED, "blockOwnerDeletion": _UNUSED},
+    ReservationController: _REFERENCE | {"namespace": "Its namespace.", "controller": _UNUSED},
+    LabelSelector: {
+        "matchLabels": "The labels that it has, with these values.",
+        "matchExpressions": "What must hold for its labels, all of it.",
+    },
+    LabelSelectorRequirement: {
+        "key": "The label.",
+        "operator": "In, NotIn: its value is one of these, or none. Exists, DoesNotExist: it is there or not.",
+        "values": "For In and NotIn.",
+    },
     Queue: {"spec": "The share of the cluster that the queue gets.", "status": "What the queue uses now."},
     QueueSpec: {
         "weight": "Queues divide what they request in proportion to their weights.",
@@ -65,6 +105,14 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
         "dequeueStrategy": "fifo: no job starts before an earlier one of the queue. traverse: later jobs may start.",
         "affinity": "Groups of nodes that the queue may use, or not. Used by the plugin nodegroup.",
         "type": _UNUSED, "extendClusters": _UNUSED,
+    },
+    QueueAffinity: {
+        "nodeGroupAffinity": "The groups that its pods use.",
+        "nodeGroupAntiAffinity": "The groups that its pods do not use.",
+    },
+    NodeGroupAffinity: {
+        "requiredDuringSchedulingIgnoredDuringExecution": "Groups for which this must hold.",
+        "preferredDuringSchedulingIgnoredDuringExecution": "Groups for which this should hold.",
     },
     Guarantee: {
         "resource": "The guaranteed amount, by resource.",
@@ -131,6 +179,7 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
         "running": "Pods that run.", "succeeded": "Pods that succeeded.", "failed": "Pods that failed.",
         "migrationState": "How far the moves of its pods are.",
     },
+    PodGroupCondition: _CONDITION | {"transitionID": "Of the cycle in which it was written."},
     MigrationState: {
         "phase": "Pending, Running, Succeeded or Failed.",
         "reason": "Why, in one word.",
@@ -193,7 +242,13 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
         "runningDuration": "How long it ran.",
         "version": "Counts restarts; pods of older versions are ignored.",
         "conditions": "The phases it went through, with their times.",
+        "controlledResources": "What was created for it, by kind and name.",
+        "livePods": "The pods that were there last; for the controllers.",
+        "lostPods": "The pods that went without an end; for the controllers.",
+        "restartingPods": "The pods that are made anew; for the controllers.",
     },
+    TaskState: {"phase": "The number of pods in each phase."},
+    JobCondition: {"status": "The phase.", "lastTransitionTime": "Since when."},
     JobState: {
         "phase": "Such as Pending, Running, Completed, Failed or Aborted.",
         "reason": "Why, in one word.",
@@ -266,6 +321,8 @@ DESCRIPTIONS: Final[Mapping[type[Struct], Mapping[str, str]]] = {
         "regexMatch": "Nodes whose names match this regular expression.",
         "labelMatch": "Nodes with these labels.",
     },
+    ExactMatch: {"name": "The name."},
+    RegexMatch: {"pattern": "The regular expression; it may match a part of the name."},
     HyperNodeStatus: {
         "conditions": "Whether the HyperNode is used, and if not, why.",
         "nodeCount": "The number of nodes that it has.",

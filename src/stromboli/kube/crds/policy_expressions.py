@@ -43,7 +43,7 @@ def places_of(rule: Rule, kind: type[Struct]) -> Iterator[Placed]:
 def _paths(kind: type[Struct], rule: Rule) -> Iterator[tuple[Part, ...]]:
     if kind is rule.on:
         yield ()
-    for part in parts(kind, frozenset({rule.on})):
+    for part in parts(kind, frozenset({rule.on}), on_update=rule.on_update):
         for rest in _paths(part.kind, rule):
             yield (part, *rest)
 

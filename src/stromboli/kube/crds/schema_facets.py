@@ -58,12 +58,14 @@ from stromboli.api.validation.batch import (
     DIMENSIONS,
     GROUP_PHASES,
     JOB_PHASES,
+    MAX_EVENTS,
     QUEUE_STATES,
     RESERVATION_PHASES,
     TOPOLOGY_POLICIES,
 )
 from stromboli.api.validation.cron_jobs import CONCURRENCY_POLICIES, MAX_SCHEDULE, MAX_TIME_ZONE
 from stromboli.api.validation.limits import (
+    MAX_EXPRESSIONS,
     MAX_JOB_VOLUMES,
     MAX_MEMBERS,
     MAX_MOUNT_PATH,
@@ -71,6 +73,7 @@ from stromboli.api.validation.limits import (
     MAX_PATTERN,
     MAX_POLICIES,
     MAX_QUANTITY_LENGTH,
+    MAX_SUB_GROUP_POLICIES,
     MAX_TASKS,
 )
 from stromboli.api.validation.rules import SELECTOR_OPERATORS
@@ -137,15 +140,13 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
             "minTaskMember": {"additionalProperties": _between(0)},
             "queue": {"default": DEFAULT_QUEUE, **_NAME},
             "priorityClassName": _NAME,
-            "subGroupPolicy": {"maxItems": 64},
-            # Some versions of Volcano have it.
-            "preemptable": {"type": "boolean"},
+            "subGroupPolicy": {"maxItems": MAX_SUB_GROUP_POLICIES},
         }
     },
     SubGroupPolicy: {"properties": {"subGroupSize": _between(1), "minSubGroups": _between(0)}},
     PodGroupStatus: {"properties": {"phase": _one_of(*GROUP_PHASES)}},
     NetworkTopology: {"properties": {"mode": _one_of("", "hard", "soft")}},
-    LabelSelector: {"properties": {"matchExpressions": {"maxItems": 64}}},
+    LabelSelector: {"properties": {"matchExpressions": {"maxItems": MAX_EXPRESSIONS}}},
     LabelSelectorRequirement: {"properties": {"operator": _one_of(*SELECTOR_OPERATORS)}},
     PodTemplateSpec: {
         "required": ["spec"],
@@ -217,7 +218,7 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
         "properties": {
             "action": _one_of(*ACTIONS),
             "event": _one_of("", *EVENTS),
-            "events": {"maxItems": 2 * len(EVENTS), "items": _one_of(*EVENTS), "x-kubernetes-list-type": "atomic"},
+            "events": {"maxItems": MAX_EVENTS, "items": _one_of(*EVENTS), "x-kubernetes-list-type": "atomic"},
         },
     },
     JobState: {"properties": {"phase": _one_of(*JOB_PHASES)}},
