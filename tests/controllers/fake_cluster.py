@@ -19,6 +19,7 @@ from stromboli.api import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStatus,
+    ControllerRevision,
     Job,
     JobSpec,
     KObject,
@@ -44,7 +45,7 @@ from stromboli.controllers import Change, ControllerManager, Create, Delete, Ens
 T = TypeVar("T", bound=KObject)
 
 
-_DEPENDENTS: tuple[type[KObject], ...] = (Pod, PodGroup, ReplicaSet)  # what goes with its owner
+_DEPENDENTS: tuple[type[KObject], ...] = (Pod, PodGroup, ReplicaSet, ControllerRevision)  # what goes with its owner
 
 
 class FakeCluster:

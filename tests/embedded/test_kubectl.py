@@ -220,6 +220,28 @@ def test_a_deployment_is_rolled_out(kubectl: Kubectl) -> None:
     eventually(lambda: kubectl("get", "rs,pods", "-l", "app=shop", "-o", "name") == "")
 
 
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_a_set_is_rolled_out(kubectl: Kubectl, kind: str) -> None:
+    replicas = "replicas: 2\n" if kind == "StatefulSet" else "\n"
+    body = DEPLOYMENT.replace("kind: Deployment", f"kind: {kind}").replace("shop", "store")
+    kubectl("apply", "-f", "-", stdin=body.replace("replicas: 2\n", replicas))
+    name = f"{kind.lower()}/store"
+    kubectl("rollout", "status", name, "--timeout=30s")
+    kubectl("set", "image", name, "main=x:2")
+    kubectl("rollout", "status", name, "--timeout=30s")
+    images = "jsonpath={.items[*].spec.containers[0].image}"
+    assert set(kubectl("get", "pods", "-l", "app=store", "-o", images).split()) == {"x:2"}
+    assert kubectl("rollout", "history", name).split()[-4:] == ["1", "<none>", "2", "<none>"]
+    assert "x:1" in kubectl("rollout", "history", name, "--revision=1")
+    kubectl("rollout", "undo", name)
+    kubectl("rollout", "status", name, "--timeout=30s")
+    assert set(kubectl("get", "pods", "-l", "app=store", "-o", images).split()) == {"x:1"}
+    assert kubectl("rollout", "history", name).split()[-4:] == ["2", "<none>", "3", "<none>"]
+    assert "store" in kubectl("get", name)
+    kubectl("delete", name)
+    eventually(lambda: kubectl("get", "controllerrevisions,pods", "-l", "app=store", "-o", "name") == "")
+
+
 def test_nodes_are_cordoned_and_drained(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=WORK.replace("web", "guest").replace("settings", "others"))
     kubectl("create", "poddisruptionbudget", "guest", "--selector=app=guest", "--min-available=0")

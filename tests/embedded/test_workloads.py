@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from embedded.api import STRATEGIC, Api, EmbeddedTransport
+from embedded.api import MERGE, STRATEGIC, Api, EmbeddedTransport
 
 PODS = "/api/v1/namespaces/default/pods"
 SETS = "/apis/apps/v1/namespaces/default/replicasets"
+STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
+DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
+REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 
@@ -42,13 +45,20 @@ def images(api: Api) -> list[str]:
     return sorted(one["spec"]["containers"][0]["image"] for one in pods(api))
 
 
+def node_for(one: dict[str, Any]) -> str:
+    """The node that a pod of a DaemonSet is pinned to; any for others."""
+    affinity = one["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+    return str(terms[0]["matchFields"][0]["values"][0]) if terms else "n"
+
+
 def start(api: Api) -> None:
     """What a scheduler and a node do with pods that wait."""
     for one in pods(api):
         if one["status"]["phase"] == "Pending" and "deletionTimestamp" not in one["metadata"]:
             path = f"{PODS}/{one['metadata']['name']}"
             if "nodeName" not in one["spec"]:
-                target = {"kind": "Node", "name": "n"}
+                target = {"kind": "Node", "name": node_for(one)}
                 api.create(f"{path}/binding", {"metadata": {"name": one["metadata"]["name"]}, "target": target})
             ready = [{"type": "Ready", "status": "True", "lastTransitionTime": "2023-11-14T22:13:20Z"}]
             api.patch(f"{path}/status", {"status": {"phase": "Running", "conditions": ready}}, STRATEGIC)
@@ -119,3 +129,76 @@ def test_a_deployment_that_is_scaled_and_deleted(server: EmbeddedTransport, api:
     api.delete(f"{DEPLOYMENTS}/web", {"propagationPolicy": "Foreground"})
     go_on(server, api)
     assert (pods(api), api.get(SETS)["items"], api.get(DEPLOYMENTS)["items"]) == ([], [], [])
+
+
+def test_a_stateful_set_keeps_its_names_and_its_claims(server: EmbeddedTransport, api: Api) -> None:
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    api.create(STATEFUL_SETS, workload("db", replicas=3, serviceName="db", volumeClaimTemplates=[claim]))
+    server.settle()
+    assert [one["metadata"]["name"] for one in pods(api)] == ["db-0"]
+    made = pods(api)[0]["spec"]
+    assert (made["hostname"], made["subdomain"], made["dnsPolicy"]) == ("db-0", "db", "None")
+    assert made["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}]
+    go_on(server, api)
+    assert [one["metadata"]["name"] for one in pods(api)] == ["db-0", "db-1", "db-2"]
+    claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+    assert [one["metadata"]["name"] for one in api.get(claims)["items"]] == ["data-db-0", "data-db-1", "data-db-2"]
+    status = api.get(f"{STATEFUL_SETS}/db")["status"]
+    assert status["currentRevision"] == status["updateRevision"]
+
+    api.patch(f"{STATEFUL_SETS}/db", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 1}}}})
+    api.patch(f"{STATEFUL_SETS}/db", new_image("x:2"), STRATEGIC)
+    go_on(server, api)
+    assert [one["spec"]["containers"][0]["image"] for one in pods(api)] == ["x:1", "x:2", "x:2"]
+    api.delete(f"{PODS}/db-0", {"gracePeriodSeconds": 0})
+    go_on(server, api)
+    assert [one["spec"]["containers"][0]["image"] for one in pods(api)] == ["x:1", "x:2", "x:2"]
+    assert pods(api)[0]["spec"]["containers"][0]["livenessProbe"]["tcpSocket"] == {"port": 80}
+    data = [one["data"]["spec"]["template"] for one in api.get(REVISIONS)["items"]]
+    assert {one["$patch"] for one in data} == {"replace"}
+    assert {one["spec"]["dnsPolicy"] for one in data} == {"None"}
+
+
+def test_a_stateful_set_makes_pods_again_that_have_finished(server: EmbeddedTransport, api: Api) -> None:
+    api.create(STATEFUL_SETS, workload("db", replicas=1))
+    go_on(server, api)
+    before = pods(api)[0]["metadata"]["uid"]
+    api.patch(f"{PODS}/db-0/status", {"status": {"phase": "Failed"}}, STRATEGIC)
+    go_on(server, api)
+    (after,) = pods(api)
+    assert (after["metadata"]["uid"] != before, after["status"]["phase"]) == (True, "Running")
+
+
+def test_what_of_a_stateful_set_may_change(api: Api) -> None:
+    api.create(STATEFUL_SETS, workload("db", replicas=1))
+    assert api.call("PATCH", f"{STATEFUL_SETS}/db", {"spec": {"serviceName": "x"}}, kind=MERGE).status == 422
+    assert api.call("PATCH", f"{STATEFUL_SETS}/db", {"spec": {"replicas": 2}}, kind=MERGE).status == 200
+
+
+def test_a_daemon_set_has_a_pod_on_each_node(server: EmbeddedTransport, api: Api) -> None:
+    for name in ("n0", "n1"):
+        api.create("/api/v1/nodes", {"metadata": {"name": name, "labels": {"disk": "ssd"}}})
+    body = workload("log")
+    body["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}
+    api.create(DAEMON_SETS, body)
+    go_on(server, api)
+    made = pods(api)
+    assert len(made) == 2
+    wanted = made[0]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert wanted["nodeSelectorTerms"][0]["matchFields"][0]["key"] == "metadata.name"
+    assert made[0]["spec"]["dnsPolicy"] == "None"
+    status = api.get(f"{DAEMON_SETS}/log")["status"]
+    assert (status["desiredNumberScheduled"], status["numberAvailable"], status["numberMisscheduled"]) == (2, 2, 0)
+    api.create("/api/v1/nodes", {"metadata": {"name": "n2", "labels": {"disk": "ssd"}}})
+    api.create("/api/v1/nodes", {"metadata": {"name": "n3"}})
+    go_on(server, api)
+    assert len(pods(api)) == 3
+    api.patch(f"{DAEMON_SETS}/log", new_image("x:2"), STRATEGIC)
+    go_on(server, api)
+    assert images(api) == ["x:2"] * 3
+    api.patch("/api/v1/nodes/n2", {"metadata": {"labels": {"disk": None}}})
+    go_on(server, api)
+    assert len(pods(api)) == 2

@@ -104,3 +104,61 @@ def test_a_deployment_has_its_queue(tmp_path: Path) -> None:
     made["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = "q"
     report = simulate(tmp_path, node(), queue, made)
     assert [one["queue"] for one in report["pods"].values()] == ["q"]
+
+
+def test_a_stateful_set_is_rolled_out_from_the_highest_number_down(tmp_path: Path) -> None:
+    # Each pod counts after 2 s. In order: 0 at 0 s, 1 at 2 s, 2 at 4 s. From 10 s on the partition keeps number 0, so 2
+    # is replaced at 10 s and 1 at 12 s.
+    story = [
+        node(),
+        workload("StatefulSet", replicas=3, minReadySeconds=2, updateStrategy={"rollingUpdate": {"partition": 1}}),
+        patch("10s", "StatefulSet", {"spec": {"template": template(image="x:2")}}),
+    ]
+    report = simulate(tmp_path, *story)
+    assert told(report, "Submitted") == [
+        (0.0, "Submitted", "web-0"), (2.0, "Submitted", "web-1"), (4.0, "Submitted", "web-2"),
+        (10.0, "Submitted", "web-2"), (12.0, "Submitted", "web-1"),
+    ]  # fmt: skip
+    assert simulate(tmp_path, *story, *restarts(20))["events"] == report["events"]
+
+
+def test_a_stateful_set_gets_its_volumes(tmp_path: Path) -> None:
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    report = simulate(tmp_path, node(), workload("StatefulSet", replicas=2, volumeClaimTemplates=[claim]))
+    assert [one["phase"] for one in report["claims"].values()] == ["Bound", "Bound"]
+    assert sorted(report["claims"]) == ["default/data-web-0", "default/data-web-1"]
+
+
+def test_a_daemon_set_reaches_nodes_as_they_come_and_leaves_what_it_does_not_fit(tmp_path: Path) -> None:
+    late = node("late")
+    late["metadata"]["annotations"] = {"sim.stromboli.io/at": "5s"}
+    tainted = node("tainted", spec={"taints": [{"key": "gpu", "effect": "NoSchedule"}]})
+    report = simulate(tmp_path, node("early"), late, tainted, workload("DaemonSet"))
+    assert [(e["t"], e["node"]) for e in report["events"] if e["type"] == "Bound"] == [(0.0, "early"), (5.0, "late")]
+
+
+def test_a_pod_of_a_daemon_set_waits_for_room_on_its_own_node(tmp_path: Path) -> None:
+    # The node is full until 10 s. The other one has room, and that pod does not go there.
+    filling = {
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "filling", "annotations": {"sim.stromboli.io/run": "10s"}},
+        "spec": {"nodeName": "full", "containers": [{"name": "c", "resources": {"requests": {"cpu": 8}}}]},
+    }  # fmt: skip
+    report = simulate(tmp_path, node("full"), node("free"), filling, workload("DaemonSet"))
+    bound = [(e["t"], e["node"]) for e in report["events"] if e["type"] == "Bound"]
+    assert bound == [(0.0, "free"), (10.0, "full")]
+
+
+def test_a_daemon_set_is_rolled_out_node_by_node(tmp_path: Path) -> None:
+    # Pods count after 3 s, and one node at a time may be without one that counts.
+    report = simulate(
+        tmp_path,
+        *(node(f"n{number}") for number in range(3)),
+        workload("DaemonSet", minReadySeconds=3),
+        patch("10s", "DaemonSet", {"spec": {"template": template(image="x:2")}}),
+    )
+    assert times(report, "Deleted") == [10.0, 13.0, 16.0]
+    assert times(report, "Submitted") == [0.0, 0.0, 0.0, 10.0, 13.0, 16.0]

@@ -8,7 +8,7 @@ them twice changes nothing.
 from __future__ import annotations
 
 from .kinds import CLUSTER_SCOPED, KObject
-from .kinds.apps import Deployment, DeploymentSpec, ReplicaSet, RollingUpdateDeployment, StatefulSet
+from .kinds.apps import DaemonSet, Deployment, DeploymentSpec, ReplicaSet, RollingUpdateDeployment, StatefulSet
 from .kinds.batch import CronJob, CronJobSpec, Job, JobSpec, PodGroup, Queue, Reservation, TaskSpec
 from .kinds.core import Node
 from .kinds.pods import Pod, PodSpec
@@ -34,7 +34,7 @@ def default(obj: KObject) -> None:
             _pod_spec(obj.spec)
         case Node():
             _node(obj)
-        case ReplicaSet() | StatefulSet():
+        case ReplicaSet() | StatefulSet() | DaemonSet():
             _pod_spec(obj.spec.template.spec)
         case Deployment():
             _deployment(obj.spec)

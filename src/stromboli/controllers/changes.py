@@ -32,6 +32,7 @@ class Create:
 
     object: KObject
     source: TaskSpec | CronJobTemplate | PodTemplateSpec | None = None
+    owner: KObject | None = None  # for whom it is, if it does not say so itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,6 @@ class ControllerManager:
             self._pods, self._validator, scheduler_name=scheduler_name,
             visits=None if pod_limits is None else pod_limits.visits,
         )  # fmt: skip
-        self._workloads = WorkloadControllers(Surroundings()) if run_builtin_controllers else None
         self._controllers: list[Controller] = [
             self._jobs,
             self._groups,
@@ -121,8 +120,8 @@ class ControllerManager:
             self._controllers.append(HyperNodeDiscovery(topology_keys))
         if validate:  # a simulation refuses such queues and prints such warnings itself
             self._controllers.append(ObjectWarnings(own_queues=tuple(required_queues)))
-        if self._workloads is not None:
-            self._controllers[:0] = [self._workloads, DisruptionBudgetController(self._pods)]
+        if run_builtin_controllers:
+            self._controllers[:0] = [WorkloadControllers(Surroundings()), DisruptionBudgetController(self._pods)]
         if provision_volumes:
             self._controllers.append(VolumeProvisioner())
         self._observers: dict[type[KObject], list[Observer]] = {
@@ -189,8 +188,6 @@ class ControllerManager:
 
     def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Report that a pod is evicted, and that its object is gone. The second report of a pod has no effect."""
-        if self._workloads is not None:
-            self._workloads.pod_deleted(pod)
         self._jobs.pod_deleted(pod, now, evicted=evicted)
 
     def next_due(self, now: float) -> float | None:

@@ -6,6 +6,7 @@ from msgspec import field
 
 from .metadata import ApiObject, ApiStruct, Condition, LabelSelector
 from .pods import PodTemplateSpec
+from .storage import PersistentVolumeClaim
 
 Amount = int | str
 """A number of pods, or a percentage such as "25%"."""
@@ -100,6 +101,7 @@ class StatefulSetSpec(ApiStruct):
     revision_history_limit: int | None = None
     min_ready_seconds: int = 0
     ordinals: StatefulSetOrdinals | None = None
+    volume_claim_templates: list[PersistentVolumeClaim] = field(default_factory=list)
 
 
 class StatefulSetStatus(ApiStruct):

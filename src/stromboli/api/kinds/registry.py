@@ -54,6 +54,8 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
     ("apps/v1", "ReplicaSet"): ReplicaSet,
     ("apps/v1", "StatefulSet"): StatefulSet,
     ("apps/v1", "Deployment"): Deployment,
+    ("apps/v1", "DaemonSet"): DaemonSet,
+    ("apps/v1", "ControllerRevision"): ControllerRevision,
     ("scheduling.volcano.sh/v1beta1", "Queue"): Queue,
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): PodGroup,
     ("batch.volcano.sh/v1alpha1", "Job"): Job,

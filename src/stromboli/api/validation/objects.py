@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stromboli.api.errors import ApiError, member_path, quote
 from stromboli.api.kinds import KObject
-from stromboli.api.kinds.apps import Deployment, ReplicaSet, StatefulSet
+from stromboli.api.kinds.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from stromboli.api.kinds.batch import Command, CronJob, Job, PodGroup, Queue, Reservation
 from stromboli.api.kinds.core import (
     Namespace,
@@ -57,7 +57,7 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             rules.quantities(obj.spec.hard, "spec.hard", besides=(NAMESPACE_WEIGHT,))
         case PodDisruptionBudget():
             _budget(obj)
-        case ReplicaSet() | StatefulSet() | Deployment():
+        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet():
             check_pod_owner(obj)
         case Queue():
             check_queue(obj)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from stromboli.api.kinds import KObject
-from stromboli.api.kinds.apps import Deployment, ReplicaSet, StatefulSet
+from stromboli.api.kinds.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from stromboli.api.kinds.batch import Job, PodGroup, Queue, Reservation
 from stromboli.api.kinds.core import Node, ResourceQuota
 from stromboli.api.kinds.pods import Pod, PodSpec
@@ -104,7 +104,7 @@ def _pod_specs(obj: KObject) -> Iterator[tuple[str, PodSpec]]:
         case Job():
             for index, task in enumerate(obj.spec.tasks):
                 yield f"spec.tasks[{index}].template.spec", task.template.spec
-        case ReplicaSet() | StatefulSet() | Deployment():
+        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet():
             yield "spec.template.spec", obj.spec.template.spec
         case Reservation() if obj.spec.template is not None:
             yield "spec.template.spec", obj.spec.template.spec

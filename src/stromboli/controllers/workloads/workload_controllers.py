@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from stromboli.api import KObject, Pod, ReplicaSet, StatefulSet
+from stromboli.api import ControllerRevision, KObject, Node, Pod, ReplicaSet
 from stromboli.controllers.changes import Change, Objects
 
+from .daemon_sets import DaemonSetController
 from .deployments import DeploymentController
 from .owned_pods import OwnedPods
 from .replica_sets import ReplicaSetController
@@ -19,23 +20,24 @@ from .workload_controller import WorkloadController
 class WorkloadControllers:
     def __init__(self, surroundings: Surroundings) -> None:
         self._pods: Final = OwnedPods(by_name=surroundings.is_virtual)
-        self._stateful = StatefulSetController()
+        self._stateful_sets = StatefulSetController(self._pods, surroundings)
+        self._daemon_sets = DaemonSetController(self._pods, surroundings)
         replica_sets = ReplicaSetController(self._pods, surroundings)
         self._deployments = DeploymentController(self._pods, surroundings)
-        self._controllers: tuple[WorkloadController[Any], ...] = (self._deployments, replica_sets)
+        self._controllers: tuple[WorkloadController[Any], ...] = (
+            self._deployments, replica_sets, self._stateful_sets, self._daemon_sets,
+        )  # fmt: skip
         self._by_kind: dict[type[Any], WorkloadController[Any]] = {one.kind: one for one in self._controllers}
         self._by_name = {one.kind().kind: one for one in self._controllers}
 
     @property
     def observes(self) -> Sequence[type[KObject]]:
-        return (Pod, StatefulSet, *self._by_kind)
+        return (Pod, Node, ControllerRevision, *self._by_kind)
 
     def observe(self, before: KObject | None, after: KObject | None) -> None:
         obj = after if after is not None else before
         assert obj is not None
-        self._stateful.observe(before, after)
-        if not isinstance(obj, StatefulSet):
-            self.changed(obj, exists=after is not None)
+        self.changed(obj, exists=after is not None)
 
     def changed(self, obj: KObject, *, exists: bool) -> None:
         """An object was created, changed or deleted."""
@@ -45,6 +47,15 @@ class WorkloadControllers:
                     self._by_name[kind].pod_changed(owner, pod)
                 if kind == ReplicaSet.__name__ and not pod.is_active:
                     self._deployments.pod_of_set_ended(owner)
+            if not exists:
+                self._stateful_sets.name_is_free(obj)
+            return
+        if isinstance(obj, ControllerRevision):
+            self._stateful_sets.revision_changed(obj, exists=exists)
+            self._daemon_sets.revision_changed(obj, exists=exists)
+            return
+        if isinstance(obj, Node):
+            self._daemon_sets.node_changed(obj, exists=exists)
             return
         self._by_kind[type(obj)].changed(obj, exists=exists)
         if isinstance(obj, ReplicaSet):
@@ -56,16 +67,12 @@ class WorkloadControllers:
         """An object for the owner could not be created: it is tried again later."""
         self._by_kind[type(owner)].create_failed(f"{owner.metadata.namespace}/{owner.metadata.name}", now)
 
-    def pod_deleted(self, pod: Pod) -> None:
-        """In a simulation a pod counts until it is evicted, also if it takes its time to end."""
-        self._stateful.pod_deleted(pod)
-
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
-        changes = self._stateful.reconcile(objects, now)
+        changes: list[Change] = []
         for controller in self._controllers:
             changes += controller.reconcile(objects, now)
         return changes
 
     def next_due(self, now: float) -> float | None:
-        dues = [self._stateful.next_due(now), *(controller.next_due(now) for controller in self._controllers)]
+        dues = (controller.next_due(now) for controller in self._controllers)
         return min((due for due in dues if due is not None), default=None)

@@ -6,7 +6,7 @@ from typing import Final
 
 from stromboli.embedded.schema import object_schema
 
-from . import cluster_kinds, other_kinds, pod_groups, policies, workloads
+from . import batch_jobs, cluster_kinds, other_kinds, pod_groups, policies, workloads
 from .definitions import DefinitionStrategy
 from .pods import PodStrategy
 from .strategy import ResourceType, ScalePaths, Strategy
@@ -42,7 +42,16 @@ def builtin_resources() -> list[ResourceType]:
             "apps", "v1", "replicasets", "ReplicaSet", workloads.ReplicaSetStrategy(), short=("rs",), categories=_ALL,
             has_status=True, scale=workloads.REPLICA_SCALE,
         ),
-        _in_group("batch", "v1", "jobs", "Job", workloads.JobStrategy(), categories=_ALL, has_status=True),
+        _in_group(
+            "apps", "v1", "statefulsets", "StatefulSet", workloads.StatefulSetStrategy(), short=("sts",),
+            categories=_ALL, has_status=True, scale=workloads.REPLICA_SCALE,
+        ),
+        _in_group(
+            "apps", "v1", "daemonsets", "DaemonSet", workloads.DaemonSetStrategy(), short=("ds",), categories=_ALL,
+            has_status=True,
+        ),
+        _in_group("apps", "v1", "controllerrevisions", "ControllerRevision", workloads.RevisionStrategy()),
+        _in_group("batch", "v1", "jobs", "Job", batch_jobs.JobStrategy(), categories=_ALL, has_status=True),
         _in_group(
             "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", workloads.BudgetStrategy(), short=("pdb",),
             has_status=True,

@@ -14,7 +14,7 @@ from .schema import Schema
 def builtin_types() -> dict[str, Schema]:
     folder = files(__package__)
     types: dict[str, Schema] = {}
-    for name in ("core.schema", "groups.schema", "policies.schema"):
+    for name in ("core.schema", "groups.schema", "policies.schema", "workloads.schema"):
         types = parse_types(folder.joinpath(name).read_text(encoding="utf-8"), types)
     return types
 

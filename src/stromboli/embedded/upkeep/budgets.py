@@ -10,6 +10,7 @@ from stromboli.api import (
     PodDisruptionBudget,
     PodDisruptionBudgetStatus,
     ReplicaSet,
+    StatefulSet,
     decode_json,
     key,
 )
@@ -20,11 +21,14 @@ from stromboli.controllers.pod_index import PodIndex
 from stromboli.embedded.server import ApiServer
 from stromboli.embedded.store import Change, ObjectKey, Record
 
-from .stored_objects import StoredObjects
+from .stored_objects import RESOURCES, StoredObjects
 from .turn import take
 from .writes import Writes
 
 BUDGETS: Final = "poddisruptionbudgets.policy"
+_COUNTED: Final[dict[str, type[Pod | ReplicaSet | StatefulSet]]] = {
+    RESOURCES[kind]: kind for kind in (Pod, ReplicaSet, StatefulSet)
+}
 _DISRUPTION_SECONDS: Final = 120.0  # after that long a pod that was to be evicted counts as kept
 
 
@@ -51,7 +55,7 @@ class BudgetController:
             self._due[key.namespace] = None
             if change.type == "DELETED":
                 self._counting.observe(decode_json(change.record.data, PodDisruptionBudget), None)
-        elif key.namespace in self._known and key.resource in ("pods", "replicasets.apps"):
+        elif key.namespace in self._known and key.resource in _COUNTED:
             self._due[key.namespace] = None
             self._observe(change)
 
@@ -61,7 +65,7 @@ class BudgetController:
             self._unread |= dict.fromkeys(record.key for record in self._store.list("pods", namespace))
 
     def _observe(self, change: Change) -> None:
-        kind: type[Pod | ReplicaSet] = Pod if change.record.key.resource == "pods" else ReplicaSet
+        kind = _COUNTED[change.record.key.resource]
         was_unread = change.record.key in self._unread
         self._unread.pop(change.record.key, None)
         known = None if was_unread else change.before

@@ -14,13 +14,17 @@ import msgspec
 from msgspec.structs import replace
 
 from stromboli.api import (
+    ControllerRevision,
+    DaemonSet,
     Deployment,
     KObject,
     Node,
+    PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     PodTemplateSpec,
     ReplicaSet,
+    StatefulSet,
     decode_json,
 )
 from stromboli.controllers.workloads import WrittenTemplate
@@ -35,16 +39,27 @@ RESOURCES: Final[dict[type[Any], str]] = {
     Node: "nodes",
     ReplicaSet: "replicasets.apps",
     Deployment: "deployments.apps",
+    StatefulSet: "statefulsets.apps",
+    DaemonSet: "daemonsets.apps",
+    ControllerRevision: "controllerrevisions.apps",
+    PersistentVolumeClaim: "persistentvolumeclaims",
     PodDisruptionBudget: "poddisruptionbudgets.policy",
 }
 _TEMPLATES: Final[dict[type[Any], tuple[str, ...]]] = {
     ReplicaSet: ("spec", "template"),
     Deployment: ("spec", "template"),
+    StatefulSet: ("spec", "template"),
+    DaemonSet: ("spec", "template"),
+    ControllerRevision: ("data", "spec", "template"),
 }
 _ALWAYS_WRITTEN: Final[dict[type[Any], tuple[str, ...]]] = {
     ReplicaSet: ("replicas",),
+    StatefulSet: ("replicas", "availableReplicas"),
+    DaemonSet: ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
 }
 """Numbers of a status that are written also if they are 0."""
+_DIRECTIVE: Final = "$patch"
+"""The data of a revision are a patch that takes its set back there: the template replaces the present one."""
 
 
 class StoredObjects:
@@ -71,14 +86,15 @@ def typed(record: Record, kind: type[T]) -> T:
 
 def _with_written(obj: Any, path: tuple[str, ...], value: Any) -> Any:
     if not path:
-        return WrittenTemplate(**{name: getattr(obj, name) for name in ("metadata", "spec")}, written=value or {})
+        written = {name: part for name, part in (value or {}).items() if name != _DIRECTIVE}
+        return WrittenTemplate(**{name: getattr(obj, name) for name in ("metadata", "spec")}, written=written)
     name = path[0]
     attribute = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     inside = _with_written(getattr(obj, attribute), path[1:], (value or {}).get(name))
     return replace(obj, **{attribute: inside})
 
 
-def whole(obj: KObject, source: PodTemplateSpec) -> Object:
+def whole(obj: KObject, source: PodTemplateSpec | None) -> Object:
     """What to create for an object that a controller made from a template: with every field of that."""
     body: dict[str, Any] = msgspec.to_builtins(obj)
     body.pop("status", None)
@@ -93,6 +109,8 @@ def whole(obj: KObject, source: PodTemplateSpec) -> Object:
     for name in outer:
         inside = inside[name]
     inside[last] = with_changes(written, read, _without_written(inside.get(last) or {}))
+    if isinstance(obj, ControllerRevision):
+        inside[last][_DIRECTIVE] = "replace"
     return body
 
 

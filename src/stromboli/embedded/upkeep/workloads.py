@@ -7,8 +7,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from stromboli.api import Deployment, KObject, Pod, ReplicaSet
+from stromboli.api import (
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    KObject,
+    Node,
+    Pod,
+    ReplicaSet,
+    StatefulSet,
+    is_namespaced,
+)
 from stromboli.controllers import Create, Delete, Notify, Update
+from stromboli.controllers.pod_owners import controlling_reference
 from stromboli.controllers.workloads import Surroundings, WorkloadControllers
 from stromboli.embedded.server import ApiServer
 from stromboli.embedded.store import Change as Commit
@@ -18,7 +29,9 @@ from .stored_objects import RESOURCES, StoredObjects, changed, typed, whole
 from .turn import VISITS, WRITES
 from .writes import Writes
 
-_KINDS: Final[dict[str, type[KObject]]] = {RESOURCES[kind]: kind for kind in (Pod, ReplicaSet, Deployment)}
+_KINDS: Final[dict[str, type[KObject]]] = {
+    RESOURCES[kind]: kind for kind in (Pod, Node, ReplicaSet, Deployment, StatefulSet, DaemonSet, ControllerRevision)
+}
 
 
 class WorkloadUpkeep:
@@ -68,9 +81,9 @@ class WorkloadUpkeep:
     def _create(self, create: Create, refused: set[str], now: float) -> None:
         """What is refused once is not tried again for the same owner in this turn."""
         obj = create.object
-        owner = next(one for one in obj.metadata.owner_references if one.controller)
-        record = self._store.by_uid(owner.uid)
-        if owner.uid in refused or record is None or create.source is None:
+        owner = create.owner.metadata if create.owner is not None else controlling_reference(obj.metadata)
+        record = None if owner is None else self._store.by_uid(owner.uid)
+        if owner is None or owner.uid in refused or record is None:
             return
         body = whole(obj, create.source)  # type: ignore[arg-type]
         if self._writes.create_for(record, RESOURCES[type(obj)], body, now) is None:
@@ -97,7 +110,8 @@ class WorkloadUpkeep:
 
 
 def _key(obj: KObject) -> ObjectKey:
-    return ObjectKey(RESOURCES[type(obj)], obj.metadata.namespace, obj.metadata.name)
+    namespace = obj.metadata.namespace if is_namespaced(type(obj)) else ""
+    return ObjectKey(RESOURCES[type(obj)], namespace, obj.metadata.name)
 
 
 def _is_owned(record: Record | None) -> bool:

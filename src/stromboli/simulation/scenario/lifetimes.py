@@ -19,6 +19,7 @@ import msgspec
 from stromboli.api import (
     ApiError,
     CronJob,
+    DaemonSet,
     Deployment,
     Job,
     KObject,
@@ -81,7 +82,7 @@ def extract_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
 def templates(obj: KObject) -> Iterator[tuple[str, PodTemplateSpec]]:
     """The pod templates of an object, each with the path of its field."""
     match obj:
-        case ReplicaSet() | StatefulSet() | Deployment():
+        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet():
             yield "spec.template", obj.spec.template
         case Job():
             for index, task in enumerate(obj.spec.tasks):

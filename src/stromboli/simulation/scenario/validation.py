@@ -15,6 +15,7 @@ from typing import Final
 from stromboli.api import (
     ApiError,
     CronJob,
+    DaemonSet,
     Deployment,
     Job,
     KObject,
@@ -65,6 +66,7 @@ def _check_sums(scenario: Scenario) -> None:
     offered: dict[str, int] = defaultdict(int)
     requested: dict[str, int] = defaultdict(int)
     pods = 0
+    nodes = sum(isinstance(entry.object, Node) for entry in scenario.objects)
     for entry in scenario.objects:
         match entry.object:
             case Node() as node:
@@ -74,6 +76,8 @@ def _check_sums(scenario: Scenario) -> None:
             case ReplicaSet() | StatefulSet() | Deployment() as replicas:
                 count = replicas.spec.replicas
                 field, sums, parts = "spec.template", requested, [(count, pod_requests(replicas.spec.template.spec))]
+            case DaemonSet() as daemons:
+                field, sums, parts = "spec.template", requested, [(nodes, pod_requests(daemons.spec.template.spec))]
             case Job() as job:
                 field, sums = "spec.tasks", requested
                 parts = [(task.replicas, pod_requests(task.template.spec)) for task in job.spec.tasks]
@@ -174,7 +178,7 @@ def _check_patches(scenario: Scenario, by_key: dict[_Key, list[ScenarioObject]])
 
 
 def _creators(scenario: Scenario) -> list[KObject]:
-    kinds = CronJob | Job | Deployment | ReplicaSet | StatefulSet | Pod
+    kinds = CronJob | Job | DaemonSet | Deployment | ReplicaSet | StatefulSet | Pod
     return [a.object for a in scenario.objects if isinstance(a.object, kinds)]
 
 

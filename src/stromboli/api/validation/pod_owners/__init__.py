@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from stromboli.api.kinds.apps import Deployment, ReplicaSet, StatefulSet
+from stromboli.api.kinds.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 
-from .sets import check_deployment, check_set
+from .sets import check_daemon_set, check_deployment, check_set, check_stateful_set
 
-PodOwner = ReplicaSet | StatefulSet | Deployment
+PodOwner = ReplicaSet | StatefulSet | Deployment | DaemonSet
 
 
 def check_pod_owner(owner: PodOwner) -> None:
     match owner:
         case Deployment():
             check_deployment(owner)
+        case DaemonSet():
+            check_daemon_set(owner)
+        case StatefulSet():
+            check_stateful_set(owner)
         case _:
             check_set(owner)
 

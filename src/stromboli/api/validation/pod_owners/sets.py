@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from stromboli.api.errors import ApiError, quote
-from stromboli.api.kinds.apps import Amount, Deployment, ReplicaSet, StatefulSet
+from stromboli.api.kinds.apps import Amount, DaemonSet, Deployment, ReplicaSet, StatefulSet
 from stromboli.api.kinds.metadata import LabelSelector
 from stromboli.api.kinds.pods import PodTemplateSpec
 from stromboli.api.selectors import matches_labels
 from stromboli.api.validation import rules
 from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 from stromboli.api.validation.pods import check_template
+from stromboli.api.validation.storage import check_claim
 
 _STRATEGIES = ("", "RollingUpdate", "Recreate")
+_SET_STRATEGIES = ("", "RollingUpdate", "OnDelete")
+_POLICIES = ("", "OrderedReady", "Parallel")
 
 
 def check_set(replicas: ReplicaSet | StatefulSet) -> None:
@@ -19,6 +22,51 @@ def check_set(replicas: ReplicaSet | StatefulSet) -> None:
     check_count(spec.replicas, "spec.replicas")
     check_selected(spec.selector, spec.template)
     rules.at_least(spec.min_ready_seconds, 0, "spec.minReadySeconds")
+
+
+def check_stateful_set(stateful: StatefulSet) -> None:
+    check_set(stateful)
+    spec, strategy = stateful.spec, stateful.spec.update_strategy
+    rules.one_of(spec.pod_management_policy, _POLICIES, "spec.podManagementPolicy")
+    rules.one_of(strategy.type, _SET_STRATEGIES, "spec.updateStrategy.type")
+    rules.at_least(spec.revision_history_limit or 0, 0, "spec.revisionHistoryLimit")
+    if spec.ordinals is not None:
+        rules.at_least(spec.ordinals.start, 0, "spec.ordinals.start")
+    rolling, at = strategy.rolling_update, "spec.updateStrategy.rollingUpdate"
+    if rolling is not None:
+        if strategy.type == "OnDelete":
+            raise ApiError(at, "must not be given when the type is OnDelete")
+        rules.at_least(rolling.partition, 0, f"{at}.partition")
+        check_unavailable(rolling.max_unavailable, at)
+        if _is_zero(rolling.max_unavailable):
+            raise ApiError(f"{at}.maxUnavailable", "must not be 0, or no pod could ever be replaced")
+    for index, claim in enumerate(spec.volume_claim_templates):
+        at = f"spec.volumeClaimTemplates[{index}]"
+        rules.required(claim.metadata.name, f"{at}.metadata.name")
+        rules.dns_label(claim.metadata.name, f"{at}.metadata.name")
+        try:
+            check_claim(claim)
+        except ApiError as error:
+            raise ApiError(f"{at}.{error.field}", error.message) from None
+
+
+def check_daemon_set(daemons: DaemonSet) -> None:
+    spec, strategy = daemons.spec, daemons.spec.update_strategy
+    check_selected(spec.selector, spec.template)
+    rules.at_least(spec.min_ready_seconds, 0, "spec.minReadySeconds")
+    rules.at_least(spec.revision_history_limit or 0, 0, "spec.revisionHistoryLimit")
+    rules.one_of(strategy.type, _SET_STRATEGIES, "spec.updateStrategy.type")
+    rolling, at = strategy.rolling_update, "spec.updateStrategy.rollingUpdate"
+    if rolling is None:
+        return
+    if strategy.type == "OnDelete":
+        raise ApiError(at, "must not be given when the type is OnDelete")
+    surge, unavailable = rolling.max_surge, rolling.max_unavailable
+    check_surge_and_unavailable(surge, unavailable, at)
+    if _is_zero(unavailable) and surge is None:
+        raise ApiError(f"{at}.maxUnavailable", "must not be 0 without maxSurge, or no pod could ever be replaced")
+    if surge is not None and not _is_zero(surge) and unavailable is not None and not _is_zero(unavailable):
+        raise ApiError(f"{at}.maxSurge", "must not be given together with maxUnavailable")
 
 
 def check_deployment(deployment: Deployment) -> None:

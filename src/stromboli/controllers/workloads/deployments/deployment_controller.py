@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from stromboli.api import Deployment, ReplicaSet, key
 from stromboli.controllers.changes import Change, Create, Delete, Objects, Update
-from stromboli.controllers.pod_owners import controlling_reference
+from stromboli.controllers.workloads.dependents import Dependents
 from stromboli.controllers.workloads.owned_pods import OwnedPods
-from stromboli.controllers.workloads.pod_template import is_controlled_by
 from stromboli.controllers.workloads.surroundings import Surroundings
 from stromboli.controllers.workloads.workload_controller import WorkloadController
 
@@ -38,34 +37,21 @@ class DeploymentController(WorkloadController[Deployment]):
 
     def __init__(self, pods: OwnedPods, surroundings: Surroundings) -> None:
         super().__init__(pods, surroundings)
-        self._sets: dict[str, set[str]] = {}  # keys of ReplicaSets, by Deployment
-        self._owners: dict[str, str] = {}  # the other way round
+        self._sets = Dependents(ReplicaSet, Deployment)
 
     def set_changed(self, replicas: ReplicaSet, *, exists: bool) -> None:
         """A ReplicaSet was created, changed or deleted."""
-        set_key = key(replicas)
-        before = self._owners.pop(set_key, None)
-        if before is not None:
-            self._sets[before].discard(set_key)
-            self._queue.add(before)
-            if not self._sets[before]:
-                del self._sets[before]
-        reference = controlling_reference(replicas.metadata) if exists else None
-        if reference is not None and reference.kind == "Deployment" and reference.api_version.startswith("apps/"):
-            owner = f"{replicas.metadata.namespace}/{reference.name}"
-            self._owners[set_key] = owner
-            self._sets.setdefault(owner, set()).add(set_key)
-            self._queue.add(owner)
+        self._queue.add_all(self._sets.update(replicas, exists=exists))
 
     def pod_of_set_ended(self, set_key: str) -> None:
         """Who recreates pods waits for the last one. The set said nothing: it did not count this one any more."""
-        if (owner := self._owners.get(set_key)) is not None:
+        if (owner := self._sets.owner_of(set_key)) is not None:
             self._queue.add(owner)
 
     def _visit(self, owner: Deployment, objects: Objects, most: int, now: float) -> Iterable[Change]:
         if owner.metadata.deletion_timestamp is not None:
             return
-        sets = sets_among(owner, list(self._owned(owner, objects)))
+        sets = sets_among(owner, list(self._sets.of(owner, objects)))
         if owner.spec.paused:
             yield from _resize(owner, sets, sizes_while_paused(owner, sets))
             yield from self._tell(owner, sets, now)
@@ -84,12 +70,6 @@ class DeploymentController(WorkloadController[Deployment]):
         yield from self._tell(owner, sets, now, revision_of(new.metadata))
         if is_complete(owner, owner.status):
             yield from _beyond_history(owner, sets)
-
-    def _owned(self, owner: Deployment, objects: Objects) -> Iterator[ReplicaSet]:
-        for set_key in sorted(self._sets.get(key(owner), ())):
-            found = objects.get(ReplicaSet, set_key)
-            if found is not None and is_controlled_by(found.metadata, owner):
-                yield found
 
     def _begin(self, owner: Deployment, sets: Sets, revision: int, objects: Objects, now: float) -> Iterable[Change]:
         """Make the set for the present template."""
