@@ -150,13 +150,24 @@ def test_a_wait_for_nothing_is_noticed() -> None:
         loop.run_until_complete(asyncio.Event().wait())
 
 
-@pytest.mark.parametrize("use", ["time.time()", "time.monotonic()", "random.random()", "uuid.uuid4()", "os.urandom(4)"])
+@pytest.mark.parametrize("use", ["time.time()", "time.monotonic()", "random.random()", "random.choice('ab')",
+                                 "uuid.uuid4()", "os.urandom(4)", "secrets.token_urlsafe()"])  # fmt: skip
 def test_our_code_may_use_nothing_real(use: str) -> None:
     world = {"__name__": "stromboli.kube.somewhere"}
     with nothing_real(lambda: 5.0) as found:
         assert time.time() == 5.0  # libraries get the virtual time
         with pytest.raises(AssertionError, match=r"stromboli\.kube\.somewhere"):
-            exec(f"import os, random, time, uuid; {use}", world)
+            exec(f"import os, random, secrets, time, uuid; {use}", world)
     assert len(found) == 1
     assert time.time() > 1e9
     assert 0 <= random.random() < 1
+
+
+@pytest.mark.parametrize("use", [
+    "threading.Thread(target=print).start()", "socket.create_connection(('localhost', 9))",
+    "with socket.socket() as one: one.bind(('', 0))", "subprocess.run(['true'])", "time.sleep(1)",
+])  # fmt: skip
+def test_nobody_may_use_threads_sockets_or_programs(use: str) -> None:
+    with nothing_real(lambda: 5.0) as found, pytest.raises(AssertionError):
+        exec(f"import socket, subprocess, threading, time\n{use}", {"__name__": "a.library"})
+    assert len(found) == 1

@@ -15,12 +15,14 @@ import os
 import random
 import secrets
 import socket
+import subprocess
 import sys
 import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime, tzinfo
 from typing import Any, TypeVar
 from unittest import mock
 
@@ -28,6 +30,9 @@ from stromboli.kube.runtime import garbage_collection
 
 _CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "thread_time",
            "process_time", "clock_gettime")  # fmt: skip
+_NUMBERS = ((os, ("urandom",)), (uuid, ("uuid1", "uuid4")), (secrets, ("token_bytes", "token_hex", "token_urlsafe")),
+            (random, ("random", "randint", "randrange", "choice", "choices", "shuffle", "sample", "uniform", "gauss",
+                      "expovariate", "betavariate", "getrandbits")))  # fmt: skip
 
 T = TypeVar("T")
 
@@ -80,18 +85,32 @@ def nothing_real(now: Callable[[], float]) -> Iterator[list[str]]:
                 refuse("Random() without a seed")
             super().__init__(seed)
 
+    class Dated(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Any:
+            refuse("datetime.now")
+            return datetime.fromtimestamp(now(), tz)
+
     patches = [mock.patch.object(time, name, clock(name)) for name in _CLOCKS]
     patches += [
         mock.patch.object(time, "sleep", never("time.sleep")),
         mock.patch.object(threading.Thread, "start", never("a thread")),
         mock.patch.object(socket.socket, "connect", never("a socket")),
         mock.patch.object(socket.socket, "bind", never("a socket")),
-        mock.patch.object(os, "urandom", numbers("os.urandom", os.urandom)),
-        mock.patch.object(uuid, "uuid4", numbers("uuid.uuid4", uuid.uuid4)),
-        mock.patch.object(secrets, "token_hex", numbers("secrets.token_hex", secrets.token_hex)),
-        mock.patch.object(random, "random", numbers("random.random", random.random)),
+        mock.patch.object(socket, "getaddrinfo", never("a socket")),
+        mock.patch.object(subprocess.Popen, "__init__", never("another program")),
         mock.patch.object(asyncio, "wait_for", wait_for),
         mock.patch.multiple(garbage_collection, collect_if_due=lambda: None, freeze_current_objects=lambda: None),
+    ]
+    patches += [
+        mock.patch.object(module, name, numbers(f"{module.__name__}.{name}", getattr(module, name)))
+        for module, names in _NUMBERS
+        for name in names
+    ]
+    patches += [
+        mock.patch.object(module, "datetime", Dated)
+        for name, module in list(sys.modules.items())
+        if name.startswith("stromboli.") and getattr(module, "datetime", None) is datetime
     ]
     patches += [
         mock.patch.object(module, "Random", Seeded)
