@@ -33,6 +33,7 @@ loop_lag = load("loop_lag")
 together = load("together")
 growth = load("growth")
 cliffs = load("cliffs")
+plugins = load("plugins")
 tenants = load("tenants")
 defragmentation = load("defragmentation")
 sys.modules["defragmentation"] = defragmentation  # which the model imports, as from a script beside it
@@ -189,3 +190,9 @@ def test_pods_of_a_team_are_bound_beside_a_crowd_in_their_first_cycle() -> None:
     alone, beside = {"p99": 0.5, "cycle": 0.1}, {"p99": 1.2, "cycle": 1.0}
     assert tenants.is_within_bound(alone, beside)
     assert not tenants.is_within_bound(alone, {**beside, "p99": 1.6})
+
+
+@pytest.mark.parametrize("name", list(plugins.PLUGINS))
+def test_plugins_that_are_not_built_in_are_measured(name: str) -> None:
+    figures = plugins.measure(name, plugins.Case(8, 40, 4, [1], 1, "nodeorder", None), 1)
+    assert figures["off_bound"] == figures["on_bound"] == 40

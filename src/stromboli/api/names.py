@@ -56,6 +56,8 @@ QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
+RESOURCE_STRATEGY = "volcano.sh/resource-strategy-scoring-type"
+RESOURCE_STRATEGY_WEIGHT = "volcano.sh/resource-strategy-weight"
 NODE_GROUP = "volcano.sh/nodegroup-name"
 NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
 

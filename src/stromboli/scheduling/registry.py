@@ -56,6 +56,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "priority": "stromboli.scheduling.plugins.priority:Priority",
     "proportion": "stromboli.scheduling.plugins.proportion:Proportion",
     "reservation": "stromboli.scheduling.plugins.reservation:ReservationPlugin",
+    "resource-strategy-fit": f"{_OPTIONAL}.resource_strategy_fit:ResourceStrategyFit",
     "sla": f"{_OPTIONAL}.sla:Sla",
 }
 # Alias -> name of the plugin. Both are valid in a file.

@@ -72,6 +72,7 @@ class Arguments(Mapping[str, object]):
         self._values = dict(values or {})
         self._lines = dict(lines or {})  # key -> line in the file, if it is from one
         self._read: set[str] = set()
+        self._sections: dict[str, Arguments] = {}
         self._owner = owner
         self._where = where
 
@@ -104,13 +105,14 @@ class Arguments(Mapping[str, object]):
     def warnings(self, without_effect: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """One sentence for each key that was given and never read. `without_effect`: why, for keys that are known."""
         known = without_effect or {}
-        return tuple(
+        unread = [
             f"{self._place(key)}argument {quoted(key)} has no effect: {known[key]}"
             if key in known
             else f"{self._place(key)}unknown argument {quoted(key)} is ignored"
             for key in self._values
             if key not in self._read
-        )
+        ]
+        return (*unread, *(warning for section in self._sections.values() for warning in section.warnings()))
 
     def error(self, key: str, requirement: str) -> ConfigurationError:
         """The error for an invalid value of `key`; `requirement` is, for example, "must be above 0"."""
@@ -165,6 +167,20 @@ class Arguments(Mapping[str, object]):
         """A duration in seconds, given as a number of seconds or with units (`90`, `1h30m`)."""
         what = "a duration such as 30s, 5m or 1h30m, or a number of seconds"
         return self._number(key, default, _seconds, what, minimum, maximum)
+
+    def section(self, key: str) -> Arguments:
+        """Arguments inside of this one; none if it is not given."""
+        given = self._given(key)
+        if given is None:
+            given = {}
+        if not isinstance(given, Mapping):
+            raise self.error(key, "must be a mapping")
+        line = self._lines.get(key, 0)
+        owner = f"{self._owner}, {quoted(key)}" if self._owner else quoted(key)
+        values = {str(name): value for name, value in given.items()}
+        lines = dict.fromkeys(values, line) if line else {}
+        section = self._sections[key] = Arguments(values, lines=lines, owner=owner, where=self._where)
+        return section
 
     def _given(self, key: str) -> object:
         self._read.add(key)

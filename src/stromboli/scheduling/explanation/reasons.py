@@ -65,6 +65,7 @@ class Code:
     PREDICATE_INTER_POD_AFFINITY = "PredicateInterPodAffinity"
     PREDICATE_POD_TOPOLOGY_SPREAD = "PredicatePodTopologySpread"
     PREDICATE_NODE_GROUP = "PredicateNodeGroup"
+    PREDICATE_PROPORTION = "PredicateProportion"
     CLAIM_MISSING = "ClaimMissing"
     CLAIM_UNBOUND = "ClaimUnbound"
     RESOURCE_CLAIMS_UNSUPPORTED = "ResourceClaimsUnsupported"
