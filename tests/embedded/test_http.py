@@ -15,6 +15,8 @@ import pytest
 from embedded.api import Api, HttpTransport, config_map
 from embedded.running import running
 from stromboli.embedded.embedded_cluster import EmbeddedCluster
+from stromboli.embedded.http import http_server
+from stromboli.embedded.server.watch import Watch
 from stromboli.embedded.store import SqliteBackend
 from stromboli.errors import UserError
 
@@ -59,6 +61,27 @@ def test_requests_watches_and_refusals(tmp_path: Path) -> None:
         assert (huge.status, huge.reason) == (413, "RequestEntityTooLarge")
         secrets = [path for path in tmp_path.iterdir() if path.is_file()]
         assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
+
+
+@pytest.mark.parametrize("bookmarks", ["true", "false"])
+def test_a_watch_that_lasts_waits_for_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bookmarks: str) -> None:
+    """One that had asked for no bookmarks looked for events without a pause from the time of the first bookmark on, and
+    nobody else was answered any more."""
+    looks: list[bool] = []
+    poll = Watch.poll
+
+    def counted(watch: Watch, now: float) -> list[bytes]:
+        if watch.resource == "configmaps":
+            looks.append(watch.bookmarks)
+        return poll(watch, now)
+
+    monkeypatch.setattr(http_server, "BOOKMARK_SECONDS", 0.2)
+    monkeypatch.setattr(Watch, "poll", counted)
+    with running(tmp_path) as cluster:
+        answer = api_of(cluster).call("GET", MAPS, watch="true", timeoutSeconds=1, allowWatchBookmarks=bookmarks)
+    assert answer.status == 200
+    of_this = looks.count(bookmarks == "true")
+    assert 2 <= of_this < 20, "once at first, for a bookmark, and at the end"
 
 
 def test_it_is_all_there_after_a_restart(tmp_path: Path) -> None:

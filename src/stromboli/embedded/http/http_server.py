@@ -276,7 +276,7 @@ class HttpServer:
         wakers.add(waker)
         response = web.StreamResponse(headers={"Content-Type": outcome.content_type, "Cache-Control": "no-cache"})
         end = time.monotonic() + outcome.seconds
-        next_bookmark = time.monotonic() + BOOKMARK_SECONDS
+        next_bookmark = time.monotonic() + BOOKMARK_SECONDS if watch.bookmarks else end
         try:
             await response.prepare(received)
             while not self._stopping:
