@@ -144,7 +144,10 @@ def _deletion(door: Client, name: str) -> str:
 
 def test_the_jobs_of_a_cron_job_can_change(door: Client, namespace: str) -> None:
     path, template = CRON_JOBS.format(namespace), job("")["spec"]
-    written = {"metadata": {"name": "nightly"}, "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": template}}}
+    written = {
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "metadata": {"name": "nightly"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": template}},
+    }  # fmt: skip
     door.create(path, written)
     others = {"image": "newer", "name": "c"}
     tasks = [{"name": "b", "replicas": 3, "maxRetry": 1, "template": {"spec": {"containers": [others]}}}]

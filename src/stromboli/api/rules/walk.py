@@ -15,22 +15,23 @@ import msgspec
 from msgspec import Struct
 
 from stromboli.api.errors import member_path
-from stromboli.api.kinds import batch, metadata, topology
+from stromboli.api.kinds import batch, flow, metadata, topology
 
-_OURS: Final = (batch.__name__, topology.__name__, metadata.__name__)
+_OURS: Final = (batch.__name__, flow.__name__, topology.__name__, metadata.__name__)
 """Where the structs are defined in which we look for others: not those of pods, which Kubernetes judges."""
 
-TEMPLATES: Final = (batch.CronJobTemplate,)
+TEMPLATES: Final = (batch.CronJobTemplate, flow.JobTemplate)
 """From these, objects are made later. What must not change in an object may change in its template."""
 
 
 class Part(NamedTuple):
-    """A field in which structs are: directly, or in a list or a mapping."""
+    """A field in which structs are: directly, or in a list or a mapping. `place` is its number among the fields."""
 
     attribute: str
     name: str
     container: str
     kind: type[Struct]
+    place: int
 
 
 def structs(
@@ -58,11 +59,11 @@ def parts(kind: type[Struct], ruled: frozenset[type[Struct]], *, on_update: bool
     """The fields of a type at or below which there is a struct of the types `ruled`; if `on_update`, of which rules of
     updates speak."""
     return tuple(
-        Part(field.name, field.encode_name, *inside)
-        for field in msgspec.structs.fields(kind)
+        Part(field.name, field.encode_name, *inside, place)
+        for place, field in enumerate(msgspec.structs.fields(kind))
         if (inside := _inside(field.type)) is not None
         and inside[1].__module__ in _OURS
-        and not (on_update and inside[1] in TEMPLATES)
+        and not (on_update and (inside[1] in TEMPLATES or kind in TEMPLATES))
         and (inside[1] in ruled or parts(inside[1], ruled, on_update=on_update))
     )
 

@@ -13,6 +13,7 @@ The sentence is that of the first item that breaks the rule, with its position:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -25,8 +26,11 @@ from stromboli.api.rules.walk import Part, parts
 
 class Placed(NamedTuple):
     """A rule at one place of an object: the field, what must hold, and an expression for the field and the sentence if
-    it does not; "" where nothing is to be added to those of the rule."""
+    it does not; "" where nothing is to be added to those of the rule.
 
+    A server says the first denial. In the order of `order` that is the one which `broken_rules` finds first."""
+
+    order: tuple[float, ...]
     field: str
     must: str
     says: str
@@ -37,7 +41,10 @@ def places_of(rule: Rule, kind: type[Struct]) -> Iterator[Placed]:
     for path in _paths(kind, rule):
         field = ".".join(filter(None, (_field(path), rule.field)))
         adds = rule.says or any(part.container for part in path)
-        yield Placed(field, _must(rule, path, "object", "oldObject"), _says(rule, path, "object") if adds else "")
+        order = (*(part.place for part in path), math.inf)
+        yield Placed(
+            order, field, _must(rule, path, "object", "oldObject"), _says(rule, path, "object") if adds else ""
+        )
 
 
 def _paths(kind: type[Struct], rule: Rule) -> Iterator[tuple[Part, ...]]:
