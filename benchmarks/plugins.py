@@ -3,9 +3,9 @@
     python benchmarks/plugins.py [--nodes 1000] [--pods 10000] [--jobs 100] [--repeat 5] [--only NAME] [--output json]
 
 The cluster is that of `stromboli bench cycle`, with what the plugin acts by: half of the gangs say in how much time
-they should start, nodes are in four groups, and so on. `off` is the same cluster without the plugin. Times are
-processor time in milliseconds, the lowest of several repeats, each on a fresh cluster. `later` is the next cycle, in
-which nothing is new.
+they should start, nodes are in four groups, one pod of ten is to be shared by the others of its gang, and so on. `off`
+is the same cluster without the plugin. Times are processor time in milliseconds, the lowest of several repeats, each on
+a fresh cluster. `later` is the next cycle, in which nothing is new.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from stromboli.api import KObject, Node, PodGroup, Queue, QueueAffinity, names
+from stromboli.api import KObject, Node, Pod, PodGroup, Queue, QueueAffinity, names
 from stromboli.api.kinds.batch import NodeGroupAffinity
 from stromboli.cluster import Applied, Cluster
 from stromboli.console.bench_case import Case, _apply_decisions
@@ -70,6 +70,14 @@ def in_groups(obj: KObject, number: int) -> KObject:
     return obj
 
 
+def with_roles(obj: KObject, number: int) -> KObject:
+    if isinstance(obj, PodGroup):
+        return with_annotations(obj, {names.TASK_AFFINITY: "ps,worker", names.TASK_ANTI_AFFINITY: "ps"})
+    if isinstance(obj, Pod):
+        return with_annotations(obj, {names.TASK_SPEC: "worker" if number % 10 else "ps"})
+    return obj
+
+
 def same(obj: KObject, number: int) -> KObject:
     return obj
 
@@ -87,6 +95,7 @@ class Measured:
 PLUGINS: Final = {
     "sla": Measured("{name: sla, arguments: {sla-waiting-time: 1h}}", agreed),
     "nodegroup": Measured("{name: nodegroup, arguments: {enablePreferredOrder: true}}", in_groups),
+    "task-topology": Measured("{name: task-topology, arguments: {task-topology.weight: 10}}", with_roles),
     "resource-strategy-fit": Measured(
         "{name: resource-strategy-fit, arguments: {resources: {cpu: {type: MostAllocated, weight: 2},"
         " memory: {type: LeastAllocated}}}}"

@@ -58,6 +58,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "reservation": "stromboli.scheduling.plugins.reservation:ReservationPlugin",
     "resource-strategy-fit": f"{_OPTIONAL}.resource_strategy_fit:ResourceStrategyFit",
     "sla": f"{_OPTIONAL}.sla:Sla",
+    "task-topology": f"{_OPTIONAL}.task_topology:TaskTopology",
 }
 # Alias -> name of the plugin. Both are valid in a file.
 _PLUGIN_ALIASES: Final[Mapping[str, str]] = {"queue_reservation": "node_reservation"}
