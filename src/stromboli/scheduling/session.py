@@ -76,6 +76,11 @@ class Session(Framework):
                 return needed_first(job, waiting)
         return waiting
 
+    def has_pending_tasks(self, job: Job) -> bool:
+        """Whether there are `pending_tasks`."""
+        refused = sub_groups(job).refused
+        return any(t.status in _WAITING and not t.gated and t.key not in refused for t in job.tasks.values())
+
     def _task_order(self) -> Callable[[Task], tuple[Any, ...]]:
         """`task_key`, faster where one plugin has a say: a session sorts thousands of tasks."""
         calls = self.points.task_order.calls

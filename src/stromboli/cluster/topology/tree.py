@@ -126,13 +126,13 @@ class Tree:
 
     def around(self, rows: Iterable[int]) -> Domain | None:
         """The lowest domain that has all these rows; None if none has, or there are no rows."""
-        wanted = list(rows)
-        if not wanted:
+        wanted = np.array(sorted(set(rows)), dtype=np.int64)  # a hundred pods may be on a few nodes
+        if not len(wanted):
             return None
         for tier in self.tiers:
-            first = self.at(tier, wanted[0])
-            if first >= 0 and all(self.at(tier, row) == first for row in wanted):
-                return self.domains[first]
+            found = self._of_row[tier][wanted]
+            if found[0] >= 0 and (found == found[0]).all():
+                return self.domains[int(found[0])]
         return None
 
 

@@ -19,7 +19,6 @@ from stromboli.scheduling.attempt import (
     LEND,
     Attempts,
     Outcome,
-    requesting,
     start_instead,
 )
 from stromboli.scheduling.backfill import Lending, could_borrow, ends_some_day, note_conditional, take_back
@@ -188,7 +187,7 @@ def _admit_all(session: Session) -> None:
 
 def _has_tasks_to_place(session: Session, job: Job) -> bool:
     if is_close(job):
-        return bool(requesting(session, job))
+        return session.has_pending_tasks(job)
     if job.counts[_PENDING] > job.gated + job.pending_best_effort:
         return True
     return any(_is_to_place(task) for task in job.tasks.values())

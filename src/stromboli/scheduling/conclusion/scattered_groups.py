@@ -52,8 +52,10 @@ def _unit_scattered(session: Session, closeness: Closeness, members: Sequence[Ta
     rows = [task.node.row for task in members if task.status in OCCUPYING and task.node is not None]
     tree = tree_for(session, closeness)
     tiers = allowed_tiers(tree, closeness)
+    if not rows:
+        return ""
     homes = home_domains(tree, tiers, rows)
-    if not rows or (homes and homes[-1].mask[rows].all()):
+    if homes and homes[-1].mask[sorted(set(rows))].all():
         return ""
     by_domain = Counter(tree.at(tiers[-1], row) for row in rows) if tiers else Counter({-1: len(rows)})
     outside = by_domain.pop(-1, 0)

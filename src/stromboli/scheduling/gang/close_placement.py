@@ -94,7 +94,8 @@ class _Attempt:
         if closeness is None:
             place()
         else:
-            rows = placed_rows(self._job.tasks.values())
+            has_places = any(self._job.counts[status] for status in PLACED)
+            rows = placed_rows(self._job.tasks.values()) if has_places else []
             self._in_best_domain(closeness, self._wanted(self._tasks, self._needed(), rows), place)
         return len(self._statement) > before
 
@@ -149,8 +150,11 @@ class _Attempt:
 
     def _wanted(self, tasks: Sequence[Task], needed: int, placed: Sequence[int]) -> Wanted:
         session, nodes = self._session, self._session.nodes.by_name
-        hinted = [nodes[task.nominated].row for task in tasks if task.nominated in nodes]
-        hinted += [task.node.row for task in tasks if task.status is Status.RESERVED and task.node is not None]
+        hinted: list[int] = []
+        if session.ledger.any_nominated:
+            hinted += [nodes[task.nominated].row for task in tasks if task.nominated in nodes]
+        if self._job.counts[Status.RESERVED]:
+            hinted += [task.node.row for task in tasks if task.status is Status.RESERVED and task.node is not None]
         kept = session.kept_rows(tasks)
         return Wanted(session.placement.kinds(tasks) if tasks else (), needed, placed, [*hinted, *kept], kept)
 

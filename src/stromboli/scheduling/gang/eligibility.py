@@ -27,4 +27,4 @@ def is_eligible(session: Session, job: Job) -> bool:
 
 def _may_none_start(session: Session, job: Job) -> bool:
     """Whether something is wrong with the sub-group of each pod that waits. That is their reason."""
-    return bool(sub_groups(job).refused) and not session.pending_tasks(job)
+    return bool(sub_groups(job).refused) and not session.has_pending_tasks(job)

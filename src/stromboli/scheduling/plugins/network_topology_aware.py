@@ -79,25 +79,36 @@ class _Fullness:
         self._session = session
         axis = session.axis
         self._weights = {axis.index[name]: weight for name, weight in weights.items() if name in axis.index and weight}
+        self._offered: dict[tuple[Tree, int], Rows] = {}  # by column, what each domain has; nodes are what they are
 
     def of(self, tree: Tree, domains: Rows, request: Vector) -> Scores:
         """0 to 100, for domains by their indices; more where more is requested than there is: of domains that have no
         room for all, too, the fuller one is filled."""
-        nodes, total = self._session.nodes, np.zeros(len(domains), dtype=np.float64)
+        total = np.zeros(len(domains), dtype=np.float64)
         columns = [column for column in self._weights if request[column] > 0]
         for column in columns:
-            used, offered = (_sums(tree, domains, rows[:, column]) for rows in (nodes.used, nodes.allocatable))
+            used, offered = self._used(tree, domains, column), self._offers(tree, column)[domains]
             part = np.divide(used + request[column], offered, out=np.zeros(len(domains)), where=offered > 0)
             total += 100.0 * self._weights[column] * part
         weight = sum(self._weights[column] for column in columns)
         return total / weight if weight else total
 
+    def _used(self, tree: Tree, domains: Rows, column: int) -> Rows:
+        return _sums(tree, tree.tiers_of(domains), self._session.nodes.used[:, column])[domains]
 
-def _sums(tree: Tree, domains: Rows, by_row: Rows) -> Rows:
-    """Of these domains."""
-    sums = np.zeros(len(domains), dtype=np.int64)
-    for tier in tree.tiers_of(domains):
-        sums += tree.sums(tier, by_row)[domains]
+    def _offers(self, tree: Tree, column: int) -> Rows:
+        known = self._offered.get((tree, column))
+        if known is None:
+            offered = self._session.nodes.allocatable[:, column]
+            known = self._offered[tree, column] = _sums(tree, tree.tiers, offered)
+        return known
+
+
+def _sums(tree: Tree, tiers: Sequence[int], by_row: Rows) -> Rows:
+    """By the index of a domain of these tiers."""
+    sums = np.zeros(len(tree.domains), dtype=np.int64)
+    for tier in tiers:
+        sums += tree.sums(tier, by_row)
     return sums
 
 
