@@ -100,6 +100,8 @@ class Cluster:
         if not isinstance(event, Applied) or is_relevant(self._known(event.object), event.object):
             self.ledger.changes += 1
             self.ledger.node_changes += isinstance(event, Applied | Deleted) and isinstance(event.object, NodeObject)
+        elif not isinstance(event.object, NodeObject):
+            self.ledger.status_changes += 1
         match event:
             case Applied(obj):
                 self._apply_object(obj)

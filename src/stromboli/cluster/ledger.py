@@ -66,6 +66,8 @@ class Ledger(JobBooks):
         # Grows whenever the cluster may have changed in a way that matters for decisions: by events, and by what
         # sessions settle. What sessions only try does not count.
         self.changes = 0
+        # Grows with the other events, apart from those about nodes: what objects say may be different then.
+        self.status_changes = 0
         # Grows with those of these changes that concern nodes: what they offer, and whom they accept.
         self.node_changes = 0
         # Tasks that a session has moved tentatively: status or node differ from true_status and true_node.

@@ -16,6 +16,10 @@ from stromboli.errors import UserError
 
 from .bench_cluster import cluster
 
+_FIGURES = (
+    "snapshot_ms", "open_ms", "allocate_ms", "close_ms", "total_ms", "idle_total_ms", "cpu_ms", "steady_cpu_ms",
+)  # fmt: skip
+
 
 @click.group(help="Measure Stromboli on this machine.", no_args_is_help=False)
 def bench() -> None:
@@ -29,8 +33,8 @@ bench.add_command(cluster)
     help="""Time one full scheduling cycle.
 
     Nodes have 32 CPUs, 128Gi, 8 GPUs and room for 110 pods; pods ask for 1 CPU and 4Gi. After one warm-up cycle that
-    compiles the kernels, every repeat builds a fresh cluster, runs one cycle and then a second one with nothing new.
-    The figures are medians.
+    compiles the kernels, every repeat builds a fresh cluster, runs one cycle, and then two more with nothing new. The
+    figures are medians.
 
     With --running the cluster is in use already: these pods have 8 CPUs and 32Gi, a low priority and the first queue.
     Gangs of pods of the same size that need their room are added with --preemptor, --reclaim and --hopeless.
@@ -151,10 +155,7 @@ def cycle(
     for number in range(repeat):
         _say(f"repeat {number + 1} of {repeat} …")
         runs.append(case.run())
-    figures: dict[str, object] = {
-        key: round(statistics.median(run[key] for run in runs), 3)
-        for key in ("snapshot_ms", "open_ms", "allocate_ms", "close_ms", "total_ms", "idle_total_ms", "cpu_ms")
-    }
+    figures: dict[str, object] = {key: round(statistics.median(run[key] for run in runs), 3) for key in _FIGURES}
     figures["bound"] = int(runs[-1]["bound"])
     figures["evicted"] = int(runs[-1]["evicted"])
     figures["rss_mb"] = round(_peak_mb(), 1)

@@ -35,6 +35,7 @@ from stromboli.scheduling.session import Session
 from .close_fit import unclear
 from .explainer import Explainer
 from .held_binds import HeldBinds
+from .last_conclusion import LastConclusion
 from .namespace_standings import Standings
 from .scattered_groups import REASON as SEVERAL_DOMAINS
 from .scattered_groups import SCATTERED, TreesSeen, may_be_scattered, scattered
@@ -53,6 +54,17 @@ _SUCCEEDED = Status.SUCCEEDED
 
 
 def conclude(session: Session) -> None:
+    last = session.memory(LastConclusion)
+    if not last.repeat(session):
+        _conclude_jobs(session)
+        last.record(session)
+    _conclude_queues(session)
+    for warning in session.snapshot.take_warnings():
+        reason, message = reasons.object_warning(warning.kind, warning.value)
+        session.cycle.decisions.append(Notice(warning.kind, warning.key, reason, message, warning=True))
+
+
+def _conclude_jobs(session: Session) -> None:
     jobs = [job for job in session.ledger.active_jobs() if job.object is not None and job.queue.object is not None]
     jobs.sort(key=lambda job: job.key)
     explanations = session.cycle.reasons = _explain(session, jobs)
@@ -69,10 +81,6 @@ def conclude(session: Session) -> None:
         explanation = explanations.get(job.key)
         if explanation is not None:
             _conclude_stand_in(session, job, explanation)
-    _conclude_queues(session)
-    for warning in session.snapshot.take_warnings():
-        reason, message = reasons.object_warning(warning.kind, warning.value)
-        session.cycle.decisions.append(Notice(warning.kind, warning.key, reason, message, warning=True))
 
 
 def _conclude_stand_in(session: Session, job: Job, explanation: Explanation) -> None:
