@@ -242,6 +242,7 @@ class Job:
     stands_for: str = ""  # the Reservation that this job is placed for; it goes after other jobs of its priority
     phase: str = "Pending"
     said: GroupStatus | None = None  # the status of its PodGroup that follows from its tasks, as a session found it
+    evicted_whole: str = ""  # why all its tasks were evicted, until its PodGroup says it
     tasks: dict[TaskKey, Task] = field(default_factory=dict)
     counts: list[int] = field(default_factory=lambda: [0] * len(Status))  # tasks by status
     pending_best_effort: int = 0

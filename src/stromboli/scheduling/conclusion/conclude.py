@@ -178,11 +178,17 @@ def _counts(job: Job) -> tuple[int, int, int]:
 
 
 def _evicted_whole(session: Session, job: Job) -> str:
-    """The sentence for its pods if this cycle has evicted the last of them; only for groups that can say so."""
-    if not isinstance(job.object, UpstreamGroup) or not job.counts[_RELEASING] or job.ready_count:
+    """The sentence for its pods if the last of them was evicted in this cycle, or in one before and the group does not
+    say it yet: its status takes a while to be written. Only for groups that can say so."""
+    group = job.object
+    if not isinstance(group, UpstreamGroup):
         return ""
-    evictions = (one for one in session.cycle.decisions if isinstance(one, Evict))
-    return next((one.message for one in evictions if one.task in job.tasks), "")
+    if job.ready_count or upstream_conditions.says_evicted(group, job.evicted_whole):
+        job.evicted_whole = ""
+    if job.counts[_RELEASING] and not job.ready_count:
+        evictions = (one for one in session.cycle.decisions if isinstance(one, Evict))
+        job.evicted_whole = next((one.message for one in evictions if one.task in job.tasks), job.evicted_whole)
+    return job.evicted_whole
 
 
 def _conditions(session: Session, job: Job, unschedulable: Explanation | None) -> tuple[PodGroupCondition, ...]:

@@ -49,6 +49,11 @@ def of_job(job: Job, conditions: Conditions, now: float, why: Explanation | None
     return with_own(group, conditions, now, why, placed=placed, queue=queue, evicted=evicted)
 
 
+def says_evicted(group: UpstreamGroup, sentence: str) -> bool:
+    known = _known(group, DISRUPTION_TARGET)
+    return known is not None and (known.status, known.message) == ("True", sentence)
+
+
 def with_own(
     group: UpstreamGroup, conditions: Sequence[PodGroupCondition], now: float, why: Explanation | None, *,
     placed: bool, queue: str = "", evicted: str = "",
