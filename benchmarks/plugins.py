@@ -19,7 +19,18 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from stromboli.api import KObject, Node, Pod, PodGroup, Queue, QueueAffinity, names
+from stromboli.api import (
+    KObject,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    Queue,
+    QueueAffinity,
+    ResourceQuota,
+    ResourceQuotaSpec,
+    names,
+)
 from stromboli.api.kinds.batch import NodeGroupAffinity
 from stromboli.cluster import Applied, Cluster
 from stromboli.console.bench_case import Case, _apply_decisions
@@ -82,6 +93,11 @@ def same(obj: KObject, number: int) -> KObject:
     return obj
 
 
+def with_quotas(obj: KObject, number: int) -> KObject:
+    """The minimums of gangs are asked about one by one."""
+    return replace(obj, status=replace(obj.status, phase="Pending")) if isinstance(obj, PodGroup) else obj
+
+
 class Measured:
     def __init__(self, entry: str, change: Change = same) -> None:
         self.entry = entry  # of the plugin in a tier
@@ -96,6 +112,7 @@ PLUGINS: Final = {
     "sla": Measured("{name: sla, arguments: {sla-waiting-time: 1h}}", agreed),
     "nodegroup": Measured("{name: nodegroup, arguments: {enablePreferredOrder: true}}", in_groups),
     "task-topology": Measured("{name: task-topology, arguments: {task-topology.weight: 10}}", with_roles),
+    "resourcequota": Measured("{name: resourcequota}", with_quotas),
     "resource-strategy-fit": Measured(
         "{name: resource-strategy-fit, arguments: {resources: {cpu: {type: MostAllocated, weight: 2},"
         " memory: {type: LeastAllocated}}}}"
@@ -120,6 +137,9 @@ def built(case: Case, change: Change) -> Cluster:
         changed = change(obj, number_of(obj)) if obj.metadata.name[-1].isdigit() else obj
         if changed is not obj:
             cluster.apply(Applied(changed))
+    hard: dict[str, str | int | float] = {"requests.cpu": 2 * case.pods, "pods": 2 * case.pods}
+    quota = ResourceQuota(metadata=ObjectMeta(name="limit", namespace="team-0"), spec=ResourceQuotaSpec(hard=hard))
+    cluster.apply(Applied(quota))
     return cluster
 
 

@@ -191,6 +191,7 @@ class Cluster:
             case Namespace():
                 self._apply_namespace(obj.metadata.name, {}, {})
             case ResourceQuota():
+                self._namespace(obj.metadata.namespace).quotas.pop(obj.metadata.name, None)
                 self._namespace(obj.metadata.namespace).weights.pop(obj.metadata.name, None)
                 self.quotas.pop(key(obj), None)
                 self._warnings.withdraw("ResourceQuota", key(obj))
@@ -215,7 +216,9 @@ class Cluster:
             self.upstream.namespace_changed(name)
 
     def _apply_quota(self, obj: ResourceQuota) -> None:
-        weights = self._namespace(obj.metadata.namespace).weights
+        info = self._namespace(obj.metadata.namespace)
+        info.quotas[obj.metadata.name] = obj
+        weights = info.weights
         quota_key = key(obj)
         weights.pop(obj.metadata.name, None)
         self.quotas.pop(quota_key, None)

@@ -25,7 +25,7 @@ from typing import Any, NewType
 import numpy as np
 
 from stromboli.api import Node as NodeObject
-from stromboli.api import Pod, PodGroup, PodGroupCondition, names
+from stromboli.api import Pod, PodGroup, PodGroupCondition, ResourceQuota, names
 from stromboli.api import Queue as QueueObject
 from stromboli.api.volumes.pod_volumes import NO_VOLUMES, PodVolumes
 
@@ -401,6 +401,7 @@ class NamespaceInfo:
     labels: dict[str, str] = field(default_factory=dict)
     queue: str = ""  # of its pods and groups that name none
     weights: dict[str, int] = field(default_factory=dict)  # by the name of the ResourceQuota
+    quotas: dict[str, ResourceQuota] = field(default_factory=dict)  # all of them, by name
 
     @property
     def weight(self) -> int:

@@ -57,6 +57,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "proportion": "stromboli.scheduling.plugins.proportion:Proportion",
     "reservation": "stromboli.scheduling.plugins.reservation:ReservationPlugin",
     "resource-strategy-fit": f"{_OPTIONAL}.resource_strategy_fit:ResourceStrategyFit",
+    "resourcequota": f"{_OPTIONAL}.resourcequota:Resourcequota",
     "sla": f"{_OPTIONAL}.sla:Sla",
     "task-topology": f"{_OPTIONAL}.task_topology:TaskTopology",
 }

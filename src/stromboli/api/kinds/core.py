@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import field
 
 from .metadata import ApiObject, ApiStruct, Condition, LabelSelector, ResourceList
@@ -58,6 +60,13 @@ class PriorityClass(ApiObject, kw_only=True):
 
 class ResourceQuotaSpec(ApiStruct):
     hard: ResourceList = field(default_factory=dict)
+    scopes: list[str] = field(default_factory=list)
+    scope_selector: dict[str, Any] | None = None
+
+    @property
+    def has_scopes(self) -> bool:
+        """Whether it counts some objects only."""
+        return bool(self.scopes or self.scope_selector)
 
 
 class ResourceQuotaStatus(ApiStruct):

@@ -64,6 +64,7 @@ class Code:
     PREDICATE_NODE_PORTS = "PredicateNodePorts"
     PREDICATE_INTER_POD_AFFINITY = "PredicateInterPodAffinity"
     PREDICATE_POD_TOPOLOGY_SPREAD = "PredicatePodTopologySpread"
+    NAMESPACE_OVER_QUOTA = "NamespaceOverQuota"
     PREDICATE_NODE_GROUP = "PredicateNodeGroup"
     PREDICATE_PROPORTION = "PredicateProportion"
     CLAIM_MISSING = "ClaimMissing"
@@ -121,6 +122,8 @@ def refused(refusal: Refusal, *, guaranteed: bool = False) -> str:
                 f"{_beside(refusal)}, {total} deserved. It gets more when other queues request less, or with a higher "
                 "weight."
             )
+        case Code.NAMESPACE_OVER_QUOTA:
+            return _over_namespace_quota(refusal)
         case code if code in _SAID_BY_SUBJECT:
             return subject
         case Code.NOT_ENOUGH_PODS:
@@ -141,6 +144,15 @@ def _too_few_pods(refusal: Refusal, need: str, have: str) -> str:
         what, remedy = f"pods of role {refusal.subject}", ""
     then = _created_for(refusal.creator) or f"Create the others{remedy}."
     return f"The gang has too few {what}: {need} required, {have} created. {then}"
+
+
+def _over_namespace_quota(refusal: Refusal) -> str:
+    what = refusal.resource or "pods"
+    need, have, total = (_amount(refusal.resource, number) for number in (refusal.need, refusal.have, refusal.total))
+    return (
+        f"ResourceQuota {refusal.subject} would be exceeded: {need} {what} requested, {have} used{_beside(refusal)}, "
+        f"at most {total} allowed. Wait for pods of the namespace to end, or raise the quota."
+    )
 
 
 _CREATED = "The controllers create the others"
