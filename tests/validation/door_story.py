@@ -168,6 +168,22 @@ def test_what_stands_for_a_default_is_no_change(door: Client, namespace: str) ->
         assert f"spec.{name}: " in _patched(door, f"{path}/j", {"spec": {name: value}})
 
 
+def test_a_field_of_a_template_cannot_give_way_to_an_unknown_one(door: Client) -> None:
+    """A server that compares the new template with the old one, but not the old one with the new one, lets it."""
+    reservations, container = PATHS["Reservation"], {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    written = {
+        "apiVersion": "scheduling.volcano.sh/v1alpha1", "kind": "Reservation", "metadata": {"name": "door-held"},
+        "spec": {"owners": [{"object": {"uid": "u"}}], "template": {"spec": {"containers": [container]}}},
+    }  # fmt: skip
+    door.create(reservations, written)
+    try:
+        less = {"name": "c", "image": "x", "resorces": container["resources"]}
+        change = {"spec": {"template": {"spec": {"containers": [less]}}}}
+        assert "spec.template" in _patched(door, f"{reservations}/door-held", change)
+    finally:
+        door.delete(f"{reservations}/door-held")
+
+
 def _patched(door: Client, path: str, change: dict[str, Any]) -> str:
     """Why the server would not change an object; "" if it would."""
     try:

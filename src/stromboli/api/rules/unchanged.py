@@ -2,17 +2,21 @@
 
 Where empty and missing mean the same, they count as equal, and so do they and the value that they stand for, which
 `default` sets before we compare: CEL is told which one. CEL has no `oldSelf` for an item of a list, but the values
-of one field in all items can be compared with the old ones.
+of one field in all items can be compared with the old ones. Pod templates are compared in both directions: where a
+schema does not name all fields, `self == oldSelf` holds for a kube-apiserver if `self` has an unknown field in place of
+a known one, such as `resorces` instead of `resources`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import FieldInfo
+
+from stromboli.api.kinds.pods import PodTemplateSpec
 
 from .rule import Door, Rule, unless
 
@@ -37,12 +41,14 @@ def _field(kind: type[Struct], field: FieldInfo, must: str, defaults: Defaults) 
     def broken(new: Any, old: Any) -> str:
         return unless(getattr(new, field.name) == getattr(old, field.name), must)
 
+    new, old = (_value(one, field, defaults) for one in ("self", "oldSelf"))
+    equal = f"{new} == {old}"
     return Rule(
         on=kind,
         field=field.encode_name,
         must=must,
         broken=broken,
-        cel=f"{_value('self', field, defaults)} == {_value('oldSelf', field, defaults)}",
+        cel=f"{equal} && {old} == {new}" if PodTemplateSpec in get_args(field.type) else equal,
         on_update=True,
     )
 
