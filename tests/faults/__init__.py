@@ -2,6 +2,8 @@
 
 simulated     the event loop, the network, the server and the processes
 plan          a seed becomes a list of steps: faults, and what users do
+step          one thing that happens
+trouble       what goes wrong with requests, machines and networks
 documents     the objects that users write
 world         what there is at the start
 users         carries out the steps

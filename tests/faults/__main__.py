@@ -118,7 +118,7 @@ def coverage(hits: Counter[tuple[str, str]]) -> str:
     for fault in sorted({fault for fault, _ in hits}):
         of = Counter({what: count for (kind, what), count in hits.items() if kind == fault})
         most = ", ".join(f"{what} {count}" for what, count in sorted(of.items(), key=lambda one: (-one[1], one[0]))[:4])
-        rows.append(f"{fault:<16} {sum(of.values()):>7}  on {len(of)} kinds of requests: {most}")
+        rows.append(f"{fault:<24} {sum(of.values()):>7}  {len(of):>3} kinds: {most}")
     return "\n".join(rows)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .users import Users
 
 ACTS: Final = ("kill", "freeze", "partition", "delete-waiting", "delete-it", "rival", "delete-reservations", "cordon",
-               "shrink", "lose")  # fmt: skip
+               "shrink", "lose", "suspend", "scale", "delete-job", "admit", "drain")  # fmt: skip
 
 
 class Meetings:
@@ -39,7 +39,9 @@ class Meetings:
         """`when`: before or after it is done."""
         for one in self._armed:
             by = one.get("who", "[!k]*")  # not the kubelets
-            if one["when"] == when and fnmatchcase(what, one["what"]) and fnmatchcase(who, by):
+            if one["when"] != when or one.get("about", "").encode() not in request.body:
+                continue
+            if fnmatchcase(what, one["what"]) and fnmatchcase(who, by):
                 one["skip"] -= 1
                 if one["skip"] < 0:
                     self._armed.remove(one)
@@ -96,10 +98,33 @@ class Meetings:
             case "rival":
                 self._rivals += 1
                 users.do_pod(f"rival{self._rivals}", 1, "", 6.0, "high")
+            case "suspend" | "scale" | "delete-job":
+                self._change_job(act, request, lasts)
+            case "admit":
+                self._rivals += 1
+                given = {"run": 6.0, "priority": "high", "grace": 1, "fails": False, "restarts": ""}
+                users.do_job(name=f"rival{self._rivals}", queue="q-b", replicas=2, least=2, cpu=1, **given)
+            case "drain":
+                users.do_drain()
             case "delete-reservations":
                 for reservation in self._world.must("GET", make.RESERVATIONS)["items"]:
                     if reservation["metadata"]["name"].startswith("hold"):
                         users.do_delete_reservation(reservation["metadata"]["name"])
+
+    def _change_job(self, act: str, request: Request, lasts: float) -> None:
+        """The job that the request is about, or the first one that there is."""
+        jobs = [job["metadata"]["name"] for job in self._world.must("GET", make.JOBS)["items"]]
+        about = f"{request.path} {request.body.decode()}"
+        jobs.sort(key=lambda name: name not in about)
+        for name in jobs[:1]:
+            match act:
+                case "suspend":
+                    self._users.do_suspend_job(name)
+                    self._world.loop.call_later(lasts, self._users.do_resume_job, name, context=NOBODY)
+                case "scale":
+                    self._users.do_scale_job(name, 1 + int(lasts) % 4)
+                case _:
+                    self._users.do_delete_job(name)
 
     def _delete_waiting(self) -> None:
         """The one whom others are evicted for, if there is one."""

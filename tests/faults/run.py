@@ -19,10 +19,11 @@ from .checkers.claims import Claims
 from .checkers.obeyed import Obeyed
 from .checkers.order import Order
 from .checkers.truth import Truth
-from .plan import Plan, Step
+from .plan import Plan
 from .simulated.guard import Forbidden, nothing_real
 from .simulated.history import brief
 from .simulated.loop import Stuck, VirtualLoop
+from .step import Step
 from .users import Users
 from .world import EPOCH, World
 

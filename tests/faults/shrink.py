@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from .plan import Plan, Step
+from .plan import Plan
+from .step import Step
 
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool], tell: Callable[[str], None] = lambda text: None) -> Plan:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stromboli.embedded.server import Request
+from stromboli.embedded.server import Request, Response
 from stromboli.embedded.store import ObjectKey
 
-from .checkers.at_once import LEASE, AtOnce
+from .checkers.at_once import LEASE, SAYS, AtOnce
 from .checkers.at_rest import AtRest
 from .checkers.claims import Claims
 from .checkers.obeyed import Obeyed
@@ -115,6 +115,29 @@ def test_nobody_writes_after_its_lease_has_run_out() -> None:
     book.now = LEASE + 2
     book.put("priorityclasses", node("x"), "scheduler-a")
     assert book.found == ["fence"]
+
+
+def test_an_event_says_why_a_pod_was_evicted() -> None:
+    path = "/api/v1/namespaces/ns/pods/p/eviction"
+    victim = pod("n", phase="Running")
+    victim["metadata"]["namespace"] = "ns"
+    event = {"metadata": {"name": "e", "namespace": "ns"}, "involvedObject": {"uid": "pod"}, "reason": "Preempted"}
+    for is_said, expected in ((False, ["reason"]), (True, [])):
+        book = Book()
+        book.put("nodes", node("n"))
+        waits = {**pod(), "metadata": {"name": "w", "uid": "w", "namespace": "ns"}}
+        book.put("pods", {**waits, "status": {"nominatedNodeName": "n"}})
+        book.put("pods", victim)
+        at_once = book.checkers[2]
+        at_once.arrives("scheduler-a", "POST pods/eviction", Request("POST", path, {}, {}, b"{}"))
+        at_once.handled(
+            "scheduler-a", None, "POST pods/eviction", Request("POST", path, {}, {}, b"{}"), Response(201, b"")
+        )
+        if is_said:
+            book.put("events", event, "scheduler-a")
+        book.now = SAYS + 1
+        book.put("priorityclasses", node("x"))
+        assert book.found == expected
 
 
 def test_a_pod_is_bound_after_its_claims_and_where_they_are() -> None:

@@ -9,10 +9,12 @@ from collections import Counter
 from pathlib import Path
 
 from .__main__ import coverage, main
-from .plan import Plan, Step, draw
+from .meetings import ACTS
+from .plan import MINUTES, Plan, draw
 from .run import judge
 from .shrink import shrink
 from .simulated.rules import FAULTS
+from .step import Step
 
 ROOT = Path(__file__).parents[2]
 _DIGEST = (
@@ -38,22 +40,15 @@ def test_a_plan_is_its_file() -> None:
 
 
 def test_every_fault_is_drawn_and_none_after_the_calm() -> None:
-    plans = [draw(seed) for seed in range(1, 201)]
+    plans = [draw(seed) for seed in range(1, 301)]
     drawn = Counter(step.arguments["fault"] for plan in plans for step in plan.steps if step.do == "fault")
     assert set(drawn) == set(FAULTS)
     acts = {step.do for plan in plans for step in plan.steps}
-    assert acts >= {
-        "kill",
-        "freeze",
-        "partition",
-        "stop",
-        "clock",
-        "crash-server",
-        "compact",
-        "lose",
-        "shrink",
-        "cordon",
-    }
+    assert acts >= {"kill", "freeze", "trap", "partition", "stop", "clock", "crash-server", "compact", "lose", "shrink",
+                    "cordon", "delete-node", "flash", "bad-job", "correct-job"}  # fmt: skip
+    met = {step.arguments["act"] for plan in plans for step in plan.steps if step.do == "meet"}
+    assert met == set(ACTS)
+    assert any(plan.calm == MINUTES for plan in plans)
     assert all(step.at < plan.calm for plan in plans for step in plan.steps)
 
 
@@ -74,7 +69,7 @@ def test_the_table_of_coverage_says_what_was_hit() -> None:
     hits = Counter({("409", "POST pods/binding"): 3, ("409", "PUT leases"): 1, ("stale-read", "LIST pods"): 2})
     lines = coverage(hits).splitlines()
     assert lines[0].startswith("409 ")
-    assert lines[0].endswith("4  on 2 kinds of requests: POST pods/binding 3, PUT leases 1")
+    assert lines[0].endswith("4    2 kinds: POST pods/binding 3, PUT leases 1")
     assert lines[1].split()[:2] == ["stale-read", "2"]
 
 

@@ -7,8 +7,9 @@ import gc
 import pytest
 
 from .__main__ import failure
-from .plan import REPLICAS, Plan, Step, draw
+from .plan import Plan, draw
 from .run import judge
+from .step import REPLICAS, Step
 
 SEEDS = 200
 CHUNK = 10

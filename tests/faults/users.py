@@ -7,13 +7,16 @@ from typing import Any
 
 from . import documents as make
 from .meetings import Meetings
-from .plan import Step
 from .simulated.network import NOBODY
 from .simulated.rules import Rule
+from .step import Step
 from .world import SPARES, World
 
 _MERGE = "application/merge-patch+json"
 _TAINT = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+_COUNTED = ("kill", "freeze", "stop", "partition", "clock", "crash-server", "compact", "cordon", "shrink", "lose",
+            "delete-node", "delete-pod", "delete-job", "delete-reservation", "recreate-job", "suspend-job", "scale-job",
+            "scale-service", "bad-job", "flash", "queue-weight")  # fmt: skip
 EVICTED_AFTER = 3.0  # seconds after which the pods of a lost node are deleted
 
 
@@ -25,10 +28,13 @@ class Users:
         self.commands = 0
         self.refused: list[str] = []
         self.meetings = Meetings(self)
+        self._gone: list[str] = []  # nodes that were there for a moment, which some may believe to be there
         self._bad: set[str] = set()  # jobs that cannot run until they are corrected
 
     def do(self, step: Step) -> None:
         self.world.say("STEP", f"{step.do} {' '.join(f'{name}={value}' for name, value in step.arguments.items())}")
+        if step.do in _COUNTED:
+            self.world.rules.note(step.do, step.arguments.get("who", "users").partition("-")[0])
         action: Callable[..., None] = getattr(self, "do_" + step.do.replace("-", "_"))
         action(**step.arguments)
 
@@ -81,6 +87,23 @@ class Users:
             again = {"metadata": {"name": name, "namespace": make.NAMESPACE}, "spec": spec}
             self.attempt("POST", make.JOBS, again | {"apiVersion": old["apiVersion"], "kind": "Job"})
 
+    def do_flash(self, what: str, name: str, lasts: float) -> None:
+        """Something that is there for a moment only."""
+        path = {"pod": make.PODS, "job": make.JOBS, "reservation": make.RESERVATIONS, "node": make.NODES}[what]
+        match what:
+            case "pod":
+                self.do_pod(name, 1, "", None, "high")
+            case "job":
+                self.attempt("POST", make.JOBS, make.job(name, "q-a", 2, 2, 1, run=None))
+            case "reservation":
+                self.do_reservation(name, 1, True, "1h", "")
+            case "node":
+                self.world.add_node(name, 4)
+        self.world.loop.call_later(lasts, self.attempt, "DELETE", f"{path}/{name}", context=NOBODY)
+        if what == "node":
+            self._gone.append(name)
+            self.world.loop.call_later(lasts + EVICTED_AFTER, self._delete_pods_of, name, context=NOBODY)
+
     def do_scale_job(self, name: str, replicas: int, **_: Any) -> None:
         status, job = self.world.ask("GET", f"{make.JOBS}/{name}")
         if status < 300:
@@ -105,6 +128,15 @@ class Users:
         pods = [pod for pod in self.world.must("GET", make.PODS)["items"] if pod["metadata"]["name"].startswith(name)]
         if pods:
             self.attempt("DELETE", f"{make.PODS}/{pods[int(pick * len(pods))]['metadata']['name']}")
+
+    def do_drain(self) -> None:
+        """Evict a pod that runs, as people do before they work on a node."""
+        for pod in self.world.must("GET", make.PODS)["items"]:
+            meta, runs = pod["metadata"], pod.get("status", {}).get("phase") == "Running"
+            if runs and not meta.get("deletionTimestamp") and meta.get("ownerReferences"):
+                body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": meta["name"]}}
+                self.attempt("POST", f"{make.PODS}/{meta['name']}/eviction", body)
+                return
 
     def do_service(self, name: str, replicas: int, cpu: float, budget: int, priority: str) -> None:
         if budget:
@@ -217,6 +249,7 @@ class Users:
         process = self.world.processes[who]
 
         def spring() -> None:
+            self.world.rules.note(f"trap-{act}", f"{who[:-2]}{' that has thought' if thinking else ''}")
             self.world.server.stale(who, self.world.loop.time() + lasts + 3.0)
             process.freeze() if act == "freeze" else process.kill()
             back = process.thaw if act == "freeze" else process.start
@@ -263,6 +296,8 @@ class Users:
             process.start()
         for name in sorted(self._bad):
             self.do_correct_job(name)
+        for name in self._gone:
+            world.loop.call_later(EVICTED_AFTER, self._delete_pods_of, name, context=NOBODY)
         for name in world.nodes:
             self.do_create_node(name)
             self.do_return(name)

@@ -16,6 +16,7 @@ HAND_OVER: Final = 1.0  # seconds for which a new leader lets the requests of th
 LEASE: Final = 15.0  # seconds that a lease lasts
 PENDING: Final = 15.0  # seconds after which somebody who waited is no reason for an eviction any more
 NOMINATES: Final = 6.0  # seconds in which it is written for whom somebody was evicted
+SAYS: Final = 15.0  # seconds in which an event says why
 USED: Final = 5.0  # seconds in which the pod is bound that a Reservation is for
 TOGETHER: Final = 2.0  # seconds in which all pods of one job are evicted
 ALL_PODS: Final = ("RestartJob", "AbortJob", "TerminateJob", "CompleteJob")  # what a job does that loses one
@@ -54,6 +55,7 @@ class AtOnce:
         self._evicting: Document | None = None
         self._unexplained: list[_Unexplained] = []
         self._evicted: list[tuple[float, str, str]] = []  # of jobs whose pods go together: when, the job, the node
+        self._unsaid: list[tuple[float, str, object, Document]] = []  # when, who, in which life, the victim
         self._look_again: deque[tuple[float, str, str, str]] = deque()  # when, at which node, who wrote what
         self._waiting: dict[str, float] = {}  # by uid: pods and Reservations without a node, when they last were so
 
@@ -72,7 +74,11 @@ class AtOnce:
                 self._reservation(before, after, writer)
             case "queues.scheduling.volcano.sh":
                 self._locks()
+            case "events" if after is not None:
+                about = after["involvedObject"].get("uid")
+                self._unsaid = [one for one in self._unsaid if uid(one[3]) != about]
         self._explain(resource, before, after)
+        self._ask_why()
         while self._look_again and self._clock() > self._look_again[0][0]:
             self._has_room(*self._look_again.popleft()[1:], again=True)
         if writer and not resource.startswith(("leases", "events")):
@@ -222,6 +228,7 @@ class AtOnce:
 
     def _eviction(self, who: str, victim: Document) -> None:
         now, node = self._clock(), victim["spec"].get("nodeName", "")
+        self._unsaid.append((now, who, self._life(who), victim))
         if who.startswith("descheduler"):
             self._move(who, victim)
         elif is_over(victim) or not node:
@@ -277,6 +284,15 @@ class AtOnce:
                 where = ", ".join(sorted(one.nodes))
                 text = f"{one.who} evicted {one.victim} from {where} at {one.at:.2f}, and it is not written for whom"
                 self._report("nominated", text)
+
+    def _ask_why(self) -> None:
+        """Whoever loses a pod can read the reason."""
+        now = self._clock()
+        while self._unsaid and now - self._unsaid[0][0] > SAYS:
+            at, who, life, victim = self._unsaid.pop(0)
+            hindered = self._truth.is_stale(who, now) or self._truth.is_stale(f"{who} says", now)
+            if not hindered and self._life(who) is life:
+                self._report("reason", f"{who} evicted {name(victim)} at {at:.2f}, and no event says why")
 
     def _nominated(self) -> Iterator[str]:
         for pod in self._truth.pods(""):

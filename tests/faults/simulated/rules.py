@@ -59,5 +59,9 @@ class Rules:
                 return rule
         return None
 
+    def note(self, fault: str, what: str) -> None:
+        """Something else that happened on purpose."""
+        self.hits[fault, what] += 1
+
     def clear(self) -> None:
         self.armed.clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 from typing import Any, Final
@@ -49,6 +50,14 @@ class Objects:
         return
 
 
+@dataclass
+class _Gap:
+    """In what one process sees of one resource."""
+
+    until: float
+    born: set[ObjectKey] = field(default_factory=set)  # nobody has seen them there
+
+
 class Server:
     def __init__(
         self, loop: VirtualLoop, dice: Random, rules: Rules, history: History, epoch: float, start: Objects
@@ -68,8 +77,8 @@ class Server:
         """Some process may not know until then what happened before."""
         self.network = Network(loop, dice, lambda wire: _Connection(self, wire))
         self.waiting: dict[str, list[_Watch]] = {}
-        self.gaps: dict[tuple[str, str], float] = {}
-        """By process and resource: until when it can neither be watched nor listed. The next watch gets 410."""
+        self.gaps: dict[tuple[str, str], _Gap] = {}
+        """By process and resource, which can neither be watched nor listed. The next watch gets 410."""
         self._uids = Random(dice.getrandbits(64))
         self._upkeep_due = False
         self._open(Store(start))
@@ -111,9 +120,21 @@ class Server:
     def _on_change(self, change: Change) -> None:
         for watch in self.waiting.get(change.record.key.resource, ()):
             watch.wake()
+        for (_, resource), gap in self.gaps.items():
+            self._in_gap(resource, gap, change)
         for listener in self.listeners:
             listener(change, self.history.writer)
         self._plan_upkeep()
+
+    def _in_gap(self, resource: str, gap: _Gap, change: Change) -> None:
+        key = change.record.key
+        if self.loop.time() >= gap.until or key.resource.partition(".")[0] != resource.partition(".")[0]:
+            return
+        if change.type == "ADDED":
+            gap.born.add(key)
+        elif change.type == "DELETED":
+            seen = "was never seen" if key in gap.born else "was last seen before"
+            self.rules.note("deleted-in-gap", f"{resource}, which {seen}")
 
     def _plan_upkeep(self) -> None:
         if not self._upkeep_due:
@@ -191,6 +212,8 @@ class _Connection:
                 server.stale(self._wire.owner.name, server.loop.time() + READ_AGAIN)
             elif "/status" in what:
                 server.stale(f"{self._wire.owner.name} writes", server.loop.time() + READ_AGAIN)
+            if "events" in what or "eviction" in what:
+                server.stale(f"{self._wire.owner.name} says", server.loop.time() + READ_AGAIN)
             if rule.fault == "lose-request":
                 self._wire.cut()
                 return
@@ -202,10 +225,10 @@ class _Connection:
 
     def _pass_gap(self, what: str) -> bool:
         server, (method, _, resource) = self._server, what.partition(" ")
-        until = server.gaps.get((self._wire.owner.name, resource))
-        if until is None or method not in ("WATCH", "LIST"):
+        gap = server.gaps.get((self._wire.owner.name, resource))
+        if gap is None or method not in ("WATCH", "LIST"):
             return True
-        if server.loop.time() < until:
+        if server.loop.time() < gap.until:
             self._wire.cut()
             return False
         if method == "WATCH":
@@ -311,7 +334,9 @@ class _Watch:
                 self.stop()
                 return
             if rule.fault == "gap-watch":
-                server.gaps[self._wire.owner.name, self._what.partition(" ")[2]] = server.loop.time() + rule.amount
+                server.gaps[self._wire.owner.name, self._what.partition(" ")[2]] = _Gap(
+                    server.loop.time() + rule.amount
+                )
                 self.stop()
                 self._wire.cut()
                 return
