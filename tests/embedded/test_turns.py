@@ -10,7 +10,6 @@ from embedded.api import Api, EmbeddedTransport
 from embedded.conformance_kinds import replica_set
 from stromboli.controllers.workloads import replica_sets
 from stromboli.embedded.upkeep import Upkeep
-from stromboli.embedded.upkeep.owned_pods import OwnedPods
 from stromboli.embedded.upkeep.turn import WRITES
 
 SETS = "/apis/apps/v1/namespaces/{}/replicasets"
@@ -196,14 +195,14 @@ def test_a_pod_of_another_namespace_is_not_counted(server: EmbeddedTransport, ap
 
 
 def test_nothing_is_kept_about_owners_that_are_gone(server: EmbeddedTransport, api: Api) -> None:
-    known = OwnedPods(server.store)
     owner = api.create(JOBS.format("team"), job(2))
     server.settle()
     for record in server.store.list("pods", "team"):
         server.store.put(record.key, {**record.value(), "status": {"phase": "Failed"}})
     server.settle()
-    assert known.of("team", owner["metadata"]["uid"]).last_failure is not None
+    known = server.upkeep._workloads._controllers._pods
+    assert known.of("Job", "team", "one", owner["metadata"]["uid"]).last_failure is not None
     api.delete(f"{JOBS.format('team')}/one", {"propagationPolicy": "Background"})
     server.settle()
     assert pods(server, "team") == 0
-    assert known._owners == {}
+    assert (known._owners, known._uids, known._gone) == ({}, {}, set())

@@ -216,7 +216,7 @@ def test_a_job_completes(server: EmbeddedTransport, api: Api) -> None:
         server.settle()
     status = api.get(f"{JOBS}/one")["status"]
     assert status["succeeded"] == 3
-    assert conditions(api) == {"Complete": ""}
+    assert conditions(api) == {"Complete": "CompletionsReached"}
     assert len(names(api, PODS)) == 3
     # Pods are not held any more once they are counted, and counted once.
     api.delete(PODS)
@@ -273,7 +273,7 @@ def test_indexed_jobs_run_each_index_once(server: EmbeddedTransport, api: Api) -
     assert api.get(f"{JOBS}/one")["status"]["completedIndexes"] == "0,2"
     finish(api, pods["1"]["metadata"]["name"])
     server.settle()
-    assert conditions(api) == {"Complete": ""}
+    assert conditions(api) == {"Complete": "CompletionsReached"}
     assert api.get(f"{JOBS}/one")["status"]["completedIndexes"] == "0-2"
 
 

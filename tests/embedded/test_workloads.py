@@ -13,6 +13,8 @@ SETS = "/apis/apps/v1/namespaces/default/replicasets"
 STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
 DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
 REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 
@@ -202,3 +204,71 @@ def test_a_daemon_set_has_a_pod_on_each_node(server: EmbeddedTransport, api: Api
     api.patch("/api/v1/nodes/n2", {"metadata": {"labels": {"disk": None}}})
     go_on(server, api)
     assert len(pods(api)) == 2
+
+
+def test_a_cron_job_creates_jobs_with_every_field(server: EmbeddedTransport, api: Api) -> None:
+    body = {
+        "metadata": {"name": "tick"},
+        "spec": {
+            "schedule": "* * * * *",
+            "concurrencyPolicy": "Forbid",
+            "jobTemplate": {"metadata": {"labels": {"team": "a"}}, "spec": job_spec(backoffLimit=1)},
+        },
+    }
+    made = api.create(CRON_JOBS, body)
+    assert (made["spec"]["successfulJobsHistoryLimit"], made["spec"]["suspend"]) == (3, False)
+    server.settle()
+    assert api.get(JOBS)["items"] == []
+    server.settle(60)
+    (created,) = api.get(JOBS)["items"]
+    assert created["metadata"]["labels"]["team"] == "a"
+    assert created["metadata"]["ownerReferences"][0]["name"] == "tick"
+    assert created["spec"]["backoffLimit"] == 1
+    assert created["spec"]["template"]["spec"]["dnsPolicy"] == "None"
+    (one,) = pods(api)
+    assert one["spec"]["dnsPolicy"] == "None"
+    assert [ref["name"] for ref in api.get(f"{CRON_JOBS}/tick")["status"]["active"]] == [created["metadata"]["name"]]
+    server.settle(60)
+    assert len(api.get(JOBS)["items"]) == 1, "the first one still runs"
+    api.patch(f"{PODS}/{one['metadata']['name']}/status", {"status": {"phase": "Succeeded"}}, STRATEGIC)
+    server.settle()
+    assert len(api.get(JOBS)["items"]) == 2
+    assert "lastSuccessfulTime" in api.get(f"{CRON_JOBS}/tick")["status"]
+    api.delete(f"{CRON_JOBS}/tick", {"propagationPolicy": "Background"})
+    server.settle()
+    assert (api.get(JOBS)["items"], pods(api)) == ([], [])
+
+
+def job_spec(**spec: Any) -> dict[str, Any]:
+    pod = {"restartPolicy": "Never", "dnsPolicy": "None", "containers": [{"name": "main", "image": "x:1"}]}
+    return {"template": {"spec": pod}, **spec}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"schedule": "every day"}, "spec.schedule"),
+        ({"schedule": "TZ=UTC * * * * *"}, "spec.schedule"),
+        ({"timeZone": "Mars/Olympus"}, "spec.timeZone"),
+        ({"concurrencyPolicy": "Never"}, "spec.concurrencyPolicy"),
+        ({"jobTemplate": {"spec": job_spec(parallelism=1_000_000)}}, "spec.jobTemplate.spec.parallelism"),
+    ],
+)
+def test_cron_jobs_that_are_not_valid(api: Api, change: dict[str, Any], field: str) -> None:
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": job_spec()}, **change}
+    answer = api.call("POST", CRON_JOBS, {"metadata": {"name": "tick"}, "spec": spec})
+    assert answer.status == 422
+    assert field in answer.body["message"]
+
+
+def test_a_job_is_stopped_by_an_exit_code(server: EmbeddedTransport, api: Api) -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+    api.create(JOBS, {"metadata": {"name": "one"}, "spec": job_spec(podFailurePolicy={"rules": [rule]})})
+    server.settle()
+    (one,) = pods(api)
+    terminated = {"terminated": {"exitCode": 42, "finishedAt": "2023-11-14T22:13:20Z"}}
+    status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": terminated}]}
+    api.patch(f"{PODS}/{one['metadata']['name']}/status", {"status": status}, STRATEGIC)
+    server.settle()
+    (condition,) = api.get(f"{JOBS}/one")["status"]["conditions"]
+    assert (condition["type"], condition["reason"]) == ("Failed", "PodFailurePolicy")

@@ -162,3 +162,90 @@ def test_a_daemon_set_is_rolled_out_node_by_node(tmp_path: Path) -> None:
     )
     assert times(report, "Deleted") == [10.0, 13.0, 16.0]
     assert times(report, "Submitted") == [0.0, 0.0, 0.0, 10.0, 13.0, 16.0]
+
+
+def job(name: str = "work", *, timing: dict[str, str] | None = None, policy: str = "Never", **spec: Any) -> Document:
+    made = template(name, timing=timing)
+    made["spec"]["restartPolicy"] = policy
+    at = {"sim.stromboli.io/at": spec.pop("at", "0s")}
+    return {
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "annotations": at},
+        "spec": {"template": made, **spec},
+    }  # fmt: skip
+
+
+def test_a_job_runs_its_pods_in_turns(tmp_path: Path) -> None:
+    # 5 pods of 10 s each, 2 at a time: 10 + 10 + 10 = 30 s. Its Job is deleted 20 s later, with its pods.
+    story = [
+        node(),
+        job(timing={"run": "10s"}, completions=5, parallelism=2, completionMode="Indexed", ttlSecondsAfterFinished=20),
+    ]
+    report = simulate(tmp_path, *story)
+    assert times(report, "Finished") == [10.0, 10.0, 20.0, 20.0, 30.0]
+    assert times(report, "Deleted") == [50.0] * 5
+    assert simulate(tmp_path, *story, *restarts(60))["events"] == report["events"]
+
+
+def test_a_job_that_fails_tries_again_with_pauses(tmp_path: Path) -> None:
+    # Runs of 5 s: fails at 5 s, again at 5 + 10 + 5 = 20 s, and at 20 + 20 + 5 = 45 s for the third time.
+    report = simulate(tmp_path, node(), job(timing={"run": "5s", "exit-code": "3"}, backoffLimit=2))
+    assert times(report, "Finished") == [5.0, 20.0, 45.0]
+    assert times(report, "Submitted") == [0.0, 15.0, 40.0]
+
+
+def test_a_job_of_kubernetes_and_one_of_volcano_may_have_one_name(tmp_path: Path) -> None:
+    volcano = {
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "work"},
+        "spec": {"tasks": [{"name": "t", "replicas": 1, "template": template(timing={"run": "5s"})}]},
+    }  # fmt: skip
+    change = patch("2s", "Job", {"spec": {"suspend": True}}, "work", apiVersion="batch/v1")
+    report = simulate(tmp_path, node(), volcano, job(timing={"run": "5s"}), change)
+    assert {name: one["phase"] for name, one in report["pods"].items()} == {
+        "default/work-0": "Failed", "default/work-t-0": "Succeeded",
+    }  # fmt: skip
+
+
+def test_a_preempted_pod_of_a_job_is_replaced_and_may_count_for_nothing(tmp_path: Path) -> None:
+    # At 5 s a pod of higher priority takes the node for 10 s. The Job's pod has failed then, and is made again a second
+    # later; with backoffLimit 0 that is the end of the Job, unless evictions are ignored.
+    classes = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+        for name, value in (("low", 1), ("high", 100))
+    ]
+    urgent = {
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "urgent", "annotations": {"sim.stromboli.io/at": "5s", "sim.stromboli.io/run": "10s"}},
+        "spec": {
+            "priorityClassName": "high",
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": 8}}}],
+        },
+    }  # fmt: skip
+    ignore = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+    for policy, pods in ((None, ["work-0"]), (ignore, ["work-0", "work-1"])):
+        made = job(timing={"run": "20s"}, backoffLimit=0, **({"podFailurePolicy": policy} if policy else {}))
+        made["spec"]["template"]["spec"]["priorityClassName"] = "low"
+        report = simulate(tmp_path, node(), *classes, urgent, made)
+        assert [name for _, _, name in told(report, "Evicted")] == ["work-0"]
+        assert [name for _, _, name in told(report, "Submitted") if name.startswith("work")] == pods
+
+
+def test_a_cron_job_of_kubernetes_in_virtual_time(tmp_path: Path) -> None:
+    # Virtual time starts on 2000-01-01 at 0:00 UTC, which is 1:00 in Berlin: two o'clock there comes after one hour.
+    made = {
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"},
+        "spec": {
+            "schedule": "0 2 * * *", "timeZone": "Europe/Berlin",
+            "jobTemplate": {"spec": job(timing={"run": "1m"})["spec"]},
+        },
+    }  # fmt: skip
+    report = simulate(tmp_path, node(), made, until="50h")
+    assert times(report, "Bound") == [3600.0, 90000.0, 176400.0]
+
+
+def test_a_run_with_a_cron_job_ends_when_its_days_repeat(tmp_path: Path) -> None:
+    made = {
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"},
+        "spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": job(timing={"run": "1m"})["spec"]}},
+    }  # fmt: skip
+    report = simulate(tmp_path, node(), made)
+    assert [e["reason"] for e in report["events"] if e["type"] == "Warning"] == ["Repeats"]

@@ -11,6 +11,7 @@ from .kinds import CLUSTER_SCOPED, KObject
 from .kinds.apps import DaemonSet, Deployment, DeploymentSpec, ReplicaSet, RollingUpdateDeployment, StatefulSet
 from .kinds.batch import CronJob, CronJobSpec, Job, JobSpec, PodGroup, Queue, Reservation, TaskSpec
 from .kinds.core import Node
+from .kinds.jobs import BatchCronJob, BatchCronJobSpec, BatchJob, BatchJobSpec
 from .kinds.pods import Pod, PodSpec
 from .names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, DEFAULT_SCHEDULER
 
@@ -18,6 +19,7 @@ MAX_RETRY = 3
 RESERVATION_TTL = "24h"
 SUCCESSFUL_JOBS = 3  # that a CronJob keeps
 FAILED_JOBS = 1
+BACKOFF_LIMIT = 6  # failed pods of a Job of batch/v1
 REVISIONS = 10  # that a Deployment keeps besides the present one
 PROGRESS_DEADLINE = 600  # seconds
 PART_OF_PODS = "25%"  # that may be too many or unavailable while a Deployment is updated
@@ -38,6 +40,11 @@ def default(obj: KObject) -> None:
             _pod_spec(obj.spec.template.spec)
         case Deployment():
             _deployment(obj.spec)
+        case BatchJob():
+            _batch_job(obj.spec)
+        case BatchCronJob():
+            _cron_schedule(obj.spec)
+            _batch_job(obj.spec.job_template.spec)
         case Queue():
             _queue(obj)
         case PodGroup():
@@ -84,14 +91,29 @@ def _queue(queue: Queue) -> None:
     spec.dequeue_strategy = spec.dequeue_strategy or "traverse"
 
 
+def _batch_job(spec: BatchJobSpec) -> None:
+    """Neither completions nor parallelism given: one pod. Only parallelism: a work queue, which has no completions."""
+    if spec.completions is None and spec.parallelism in (None, 1):
+        spec.completions = 1
+    spec.parallelism = 1 if spec.parallelism is None else spec.parallelism
+    spec.backoff_limit = BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
+    spec.completion_mode = spec.completion_mode or "NonIndexed"
+    spec.suspend = bool(spec.suspend)
+    _pod_spec(spec.template.spec)
+
+
 def _cron_job(spec: CronJobSpec) -> None:
+    _cron_schedule(spec)
+    _job(spec.job_template.spec)
+
+
+def _cron_schedule(spec: CronJobSpec | BatchCronJobSpec) -> None:
     spec.concurrency_policy = spec.concurrency_policy or "Allow"
     spec.suspend = bool(spec.suspend)
     if spec.successful_jobs_history_limit is None:
         spec.successful_jobs_history_limit = SUCCESSFUL_JOBS
     if spec.failed_jobs_history_limit is None:
         spec.failed_jobs_history_limit = FAILED_JOBS
-    _job(spec.job_template.spec)
 
 
 def _job(spec: JobSpec) -> None:

@@ -24,7 +24,7 @@ from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 from stromboli.cluster import Applied, Deleted
 
 from .changes import Change, Objects, Update
-from .cron import CronJobController
+from .cron import KUBERNETES, VOLCANO, CronJobController
 from .disruption_budget import DisruptionBudgetController
 from .hyper_nodes import HyperNodeController, HyperNodeDiscovery
 from .job import JobController, PodLimits, check_job
@@ -114,7 +114,7 @@ class ControllerManager:
             ),
             ReservationController(retention=reservation_retention, validates=validate),
             HyperNodeController(),
-            CronJobController(validates=validate),
+            CronJobController(VOLCANO, validates=validate),
         ]
         if topology_keys:
             self._controllers.append(HyperNodeDiscovery(topology_keys))
@@ -122,6 +122,7 @@ class ControllerManager:
             self._controllers.append(ObjectWarnings(own_queues=tuple(required_queues)))
         if run_builtin_controllers:
             self._controllers[:0] = [WorkloadControllers(Surroundings()), DisruptionBudgetController(self._pods)]
+            self._controllers.append(CronJobController(KUBERNETES, validates=validate))
         if provision_volumes:
             self._controllers.append(VolumeProvisioner())
         self._observers: dict[type[KObject], list[Observer]] = {

@@ -7,7 +7,7 @@ reference is used only for owners that we cannot see, such as a DaemonSet.
 
 from __future__ import annotations
 
-from stromboli.api import CronJob, Job, ObjectMeta, OwnerReference, Pod, ReplicaSet, StatefulSet
+from stromboli.api import BatchCronJob, CronJob, Job, ObjectMeta, OwnerReference, Pod, ReplicaSet, StatefulSet
 
 from .changes import Objects
 
@@ -32,7 +32,7 @@ def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
-def owner_reference_to(owner: Owner | CronJob | Pod) -> OwnerReference:
+def owner_reference_to(owner: Owner | CronJob | BatchCronJob | Pod) -> OwnerReference:
     return OwnerReference(
         api_version=owner.api_version,
         kind=owner.kind,

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from stromboli.api import (
     ApiError,
+    BatchJob,
     DaemonSet,
     Deployment,
     Job,
@@ -211,7 +212,7 @@ def scenario_at(
 
 def creation_times(files: Sequence[str], name: str) -> list[float]:
     """When users create jobs or pods with this "namespace/name", in seconds after the start of the scenario."""
-    kinds = (Job, Pod, PodGroup, ReplicaSet, StatefulSet, Deployment, DaemonSet)
+    kinds = (Job, Pod, PodGroup, ReplicaSet, StatefulSet, Deployment, DaemonSet, BatchJob)
     created = [one for one in read_scenario(files).objects if isinstance(one.object, kinds) and key(one.object) == name]
     return [to_seconds(one.lifetime.at) for one in created]
 
@@ -247,7 +248,7 @@ def _with_known_end(obj: KObject, groups: dict[str, str | None]) -> KObject:
                 for task in obj.spec.tasks
             ]
             return replace(obj, spec=replace(obj.spec, tasks=tasks))
-        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet():
+        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet() | BatchJob():
             template = replace(obj.spec.template, metadata=_timed(obj.spec.template.metadata, None))
             return replace(obj, spec=replace(obj.spec, template=template))
         case _:

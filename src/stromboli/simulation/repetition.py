@@ -19,6 +19,8 @@ from collections.abc import Hashable
 from typing import Final
 
 from stromboli.api import (
+    BatchCronJob,
+    BatchJob,
     CronJob,
     Job,
     KObject,
@@ -101,7 +103,11 @@ class RepetitionDetector:
                 (self._lasting_name(job), job.status.state.phase, job.status.retry_count) for job in store.list(Job)
             ),
             [(key(q), q.status.state, tuple(q.status.reservation.nodes)) for q in store.list(Queue)],
-            [(key(one), self._times_to_come(one, at)) for one in store.list(CronJob)],
+            [(key(one), self._times_to_come(one, at)) for one in (*store.list(CronJob), *store.list(BatchCronJob))],
+            sorted(
+                (self._lasting_name(job), job.status.active, job.status.succeeded, job.status.failed)
+                for job in store.list(BatchJob)
+            ),
             [
                 (key(claim), claim.status.phase, selected_node(claim), self._failures_to_come(claim))
                 for claim in store.list(PersistentVolumeClaim)
@@ -134,8 +140,9 @@ class RepetitionDetector:
         and go, too."""
         for owner in obj.metadata.owner_references:
             if owner.controller:
+                kind = BatchJob if owner.api_version == "batch/v1" else Job
                 job = (
-                    self._world.store.get(Job, f"{obj.metadata.namespace}/{owner.name}")
+                    self._world.store.get(kind, f"{obj.metadata.namespace}/{owner.name}")
                     if owner.kind == "Job"
                     else None
                 )
@@ -143,7 +150,7 @@ class RepetitionDetector:
                 return named if job is None or not job.metadata.owner_references else self._lasting_name(job)
         return key(obj)
 
-    def _times_to_come(self, cron_job: CronJob, at: Microseconds) -> tuple[float, ...]:
+    def _times_to_come(self, cron_job: CronJob | BatchCronJob, at: Microseconds) -> tuple[float, ...]:
         """Of its schedule, from now on. A day is like the one before if its times are."""
         spec, now = cron_job.spec, wall_clock(at)
         if spec.suspend:

@@ -340,7 +340,7 @@ class World:
         assert pod is not None, "an end that is still valid has its pod"
         assert pod.metadata.uid == uid
         code = _timing(pod).exit_code
-        ended = ContainerState(terminated=ContainerStateTerminated(exit_code=code))
+        ended = ContainerState(terminated=ContainerStateTerminated(exit_code=code, finished_at=timestamp(at)))
         status = replace(
             pod.status,
             phase="Failed" if code else "Succeeded",

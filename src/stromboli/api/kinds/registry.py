@@ -60,6 +60,8 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): PodGroup,
     ("batch.volcano.sh/v1alpha1", "Job"): Job,
     ("batch.volcano.sh/v1alpha1", "CronJob"): CronJob,
+    ("batch/v1", "Job"): BatchJob,  # behind Volcano's: who names a Job without a version means that one
+    ("batch/v1", "CronJob"): BatchCronJob,
     ("bus.volcano.sh/v1alpha1", "Command"): Command,
     ("scheduling.volcano.sh/v1alpha1", "Reservation"): Reservation,
     ("topology.volcano.sh/v1alpha1", "HyperNode"): HyperNode,

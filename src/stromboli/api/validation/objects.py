@@ -17,6 +17,7 @@ from stromboli.api.kinds.core import (
     PriorityClass,
     ResourceQuota,
 )
+from stromboli.api.kinds.jobs import BatchCronJob, BatchJob
 from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.kinds.pods import Pod
 from stromboli.api.kinds.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -29,7 +30,7 @@ from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 
 from . import rules
 from .batch import check_command, check_dependencies, check_job, check_pod_group, check_queue, check_reservation
-from .cron_jobs import check_cron_job, check_job_template
+from .cron_jobs import check_batch_cron_job, check_cron_job, check_job_template
 from .pod_owners import check_pod_owner
 from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints
 from .storage import check_capacity, check_claim, check_storage_class, check_volume
@@ -57,7 +58,7 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             rules.quantities(obj.spec.hard, "spec.hard", besides=(NAMESPACE_WEIGHT,))
         case PodDisruptionBudget():
             _budget(obj)
-        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet():
+        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet() | BatchJob():
             check_pod_owner(obj)
         case Queue():
             check_queue(obj)
@@ -67,6 +68,8 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             check_job(obj, max_replicas=max_job_replicas)
         case CronJob():
             check_cron_job(obj, max_replicas=max_job_replicas)
+        case BatchCronJob():
+            check_batch_cron_job(obj)
         case Command():
             check_command(obj)
         case Reservation():

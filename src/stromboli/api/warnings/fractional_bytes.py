@@ -13,6 +13,7 @@ from stromboli.api.kinds import KObject
 from stromboli.api.kinds.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from stromboli.api.kinds.batch import Job, PodGroup, Queue, Reservation
 from stromboli.api.kinds.core import Node, ResourceQuota
+from stromboli.api.kinds.jobs import BatchJob
 from stromboli.api.kinds.pods import Pod, PodSpec
 from stromboli.api.kinds.storage import PersistentVolume, PersistentVolumeClaim
 from stromboli.api.quantity import QuantityError, is_fraction_of_a_byte
@@ -104,7 +105,7 @@ def _pod_specs(obj: KObject) -> Iterator[tuple[str, PodSpec]]:
         case Job():
             for index, task in enumerate(obj.spec.tasks):
                 yield f"spec.tasks[{index}].template.spec", task.template.spec
-        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet():
+        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet() | BatchJob():
             yield "spec.template.spec", obj.spec.template.spec
         case Reservation() if obj.spec.template is not None:
             yield "spec.template.spec", obj.spec.template.spec

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .cron_job_controller import CronJobController
+from .families import KUBERNETES, VOLCANO
 
-__all__ = ["CronJobController"]
+__all__ = ["KUBERNETES", "VOLCANO", "CronJobController"]

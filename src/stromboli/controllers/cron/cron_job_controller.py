@@ -13,29 +13,43 @@ is written into the status only when it can be seen: a creation that failed is t
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 from msgspec.structs import replace
 
-from stromboli.api import ApiError, Condition, CronJob, CronJobStatus, Job, KObject, key, validate
+from stromboli.api import (
+    ApiError,
+    BatchCronJobStatus,
+    Condition,
+    CronJob,
+    CronJobStatus,
+    CronJobTemplate,
+    KObject,
+    key,
+    validate,
+)
 from stromboli.api.schedules import Schedule, parse_schedule
 from stromboli.api.timestamps import format_timestamp, parse_timestamp
 from stromboli.controllers.changes import Change, Create, Delete, Notify, Objects, Update
-from stromboli.controllers.pod_owners import controlling_reference, refers_to_cron_job
+from stromboli.controllers.pod_owners import controlling_reference
 from stromboli.controllers.validator import rejection, with_accepted_condition
 from stromboli.controllers.work_queue import WorkQueue
 
+from .families import AnyCronJob, AnyJob, Family
 from .runs import Runs, job_name, new_job, references, runs_among
 
 RETRY: Final = 10.0  # seconds after which a Job that could not be created is tried again
 MANY_MISSED: Final = 100
 
 
-class CronJobController:
-    observes: ClassVar = (CronJob, Job)
+AnyStatus = CronJobStatus | BatchCronJobStatus
 
-    def __init__(self, *, validates: bool) -> None:
+
+class CronJobController:
+    def __init__(self, family: Family, *, validates: bool) -> None:
         """`validates`: no rule of an API server has validated the objects."""
+        self.observes: tuple[type[KObject], ...] = (family.cron_job, family.job)
+        self._family = family
         self._validates = validates
         self._cron_jobs = WorkQueue()
         self._jobs: dict[str, set[str]] = {}  # keys of Jobs, by the key of the CronJob that created them
@@ -44,15 +58,15 @@ class CronJobController:
 
     def observe(self, before: KObject | None, after: KObject | None) -> None:
         for version in (before, after):
-            if isinstance(version, CronJob):
+            if isinstance(version, self._family.cron_job):
                 self._cron_jobs.add(key(version))
-            elif isinstance(version, Job) and (owner := _owner(version)):
+            elif isinstance(version, self._family.job) and (owner := self._family.owner(version)):
                 self._cron_jobs.add(owner)
-        if isinstance(before, Job) and (owner := _owner(before)):
+        if isinstance(before, self._family.job) and (owner := self._family.owner(before)):
             self._jobs.get(owner, set()).discard(key(before))
-        if isinstance(after, Job) and (owner := _owner(after)):
+        if isinstance(after, self._family.job) and (owner := self._family.owner(after)):
             self._jobs.setdefault(owner, set()).add(key(after))
-        if isinstance(before, CronJob) and after is None:
+        if isinstance(before, self._family.cron_job) and after is None:
             self._tried.pop(key(before), None)
             self._said.pop(key(before), None)
 
@@ -62,7 +76,7 @@ class CronJobController:
     def reconcile(self, objects: Objects, now: float) -> list[Change]:
         changes: list[Change] = []
         for cron_key in self._cron_jobs.take(now):
-            cron_job = objects.get(CronJob, cron_key)
+            cron_job: AnyCronJob | None = objects.get(self._family.cron_job, cron_key)
             if cron_job is None or cron_job.metadata.deletion_timestamp is not None:
                 continue
             of_this = self._visit(cron_job, objects, now)
@@ -71,17 +85,21 @@ class CronJobController:
             changes += of_this
         return changes
 
-    def _visit(self, cron_job: CronJob, objects: Objects, now: float) -> list[Change]:
+    def _visit(self, cron_job: AnyCronJob, objects: Objects, now: float) -> list[Change]:
         cron_key, spec = key(cron_job), cron_job.spec
         self._cron_jobs.set_due(cron_key, None)
         error = _error_in(cron_job) if self._validates else ""
-        conditions = with_accepted_condition(cron_job.status.conditions, Condition, error, now)
-        status = _with_schedule(replace(cron_job.status, conditions=conditions), cron_job, now)
-        if error:
-            return rejection(cron_job, replace(cron_job, status=status), error)
+        status: AnyStatus = cron_job.status
+        if isinstance(cron_job, CronJob):
+            conditions = with_accepted_condition(cron_job.status.conditions, Condition, error, now)
+            status = _with_schedule(replace(cron_job.status, conditions=conditions), cron_job, now)
+            if error:
+                return rejection(cron_job, replace(cron_job, status=status), error)
+        elif error:
+            return []
         schedule = parse_schedule(spec.schedule, spec.time_zone or "")
-        runs = runs_among(self._created_by(cron_job, objects))
-        status = _with_runs(status, runs)
+        runs = runs_among(self._created_by(cron_job, objects), self._family)
+        status = self._with_runs(status, runs)
         changes: list[Change] = []
         if not spec.suspend:
             scheduled = schedule.latest(_since(cron_job, status, now), now)
@@ -101,11 +119,11 @@ class CronJobController:
         return changes
 
     def _start(
-        self, cron_job: CronJob, scheduled: float, runs: Runs, objects: Objects, now: float
+        self, cron_job: AnyCronJob, scheduled: float, runs: Runs, objects: Objects, now: float
     ) -> tuple[bool, list[Change], float | None]:
         """Whether the Job of that time has been created; what to do; and when to look again for that."""
         cron_key, name = key(cron_job), job_name(cron_job, scheduled)
-        present = objects.get(Job, f"{cron_job.metadata.namespace}/{name}")
+        present = objects.get(self._family.job, f"{cron_job.metadata.namespace}/{name}")
         if present is not None:
             if _owner_uid(present) == cron_job.metadata.uid:
                 return True, [], None
@@ -121,37 +139,38 @@ class CronJobController:
         changes: list[Change] = []
         if policy == "Replace":
             changes += [Delete(job, reason="the next Job of the CronJob replaces it") for job in runs.active]
-        changes.append(Create(new_job(cron_job, scheduled), cron_job.spec.job_template))
+        template = cron_job.spec.job_template
+        source = template if isinstance(template, CronJobTemplate) else template.spec.template
+        changes.append(Create(new_job(cron_job, scheduled, self._family), source))
         return False, changes, now + RETRY
 
-    def _say(self, cron_job: CronJob, reason: str, message: str, scheduled: float) -> list[Change]:
+    def _say(self, cron_job: AnyCronJob, reason: str, message: str, scheduled: float) -> list[Change]:
         """An event, once for each time of the schedule."""
         if self._said.get(key(cron_job)) == (reason, scheduled):
             return []
         self._said[key(cron_job)] = (reason, scheduled)
         return [Notify(cron_job, reason, message, warning=True)]
 
-    def _created_by(self, cron_job: CronJob, objects: Objects) -> list[Job]:
-        found = (objects.get(Job, job_key) for job_key in sorted(self._jobs.get(key(cron_job), ())))
+    def _created_by(self, cron_job: AnyCronJob, objects: Objects) -> list[AnyJob]:
+        found = (objects.get(self._family.job, job_key) for job_key in sorted(self._jobs.get(key(cron_job), ())))
         return [
             job
             for job in found
             if job is not None and job.metadata.deletion_timestamp is None and _owner_uid(job) == cron_job.metadata.uid
         ]
 
+    def _with_runs(self, status: AnyStatus, runs: Runs) -> AnyStatus:
+        ended = [self._family.ended(job) for job in runs.successful]
+        last = max((*filter(None, ended), status.last_successful_time or ""), key=_seconds, default="")
+        return replace(status, active=references(runs.active), last_successful_time=last or None)
 
-def _error_in(cron_job: CronJob) -> str:
+
+def _error_in(cron_job: AnyCronJob) -> str:
     try:
         validate(cron_job)
     except ApiError as error:
         return f"{error.field}: {error.message}"
     return ""
-
-
-def _with_runs(status: CronJobStatus, runs: Runs) -> CronJobStatus:
-    ended = [job.status.state.last_transition_time for job in runs.successful]
-    last = max((*filter(None, ended), status.last_successful_time or ""), key=_seconds, default="")
-    return replace(status, active=references(runs.active), last_successful_time=last or None)
 
 
 def _with_schedule(status: CronJobStatus, cron_job: CronJob, now: float) -> CronJobStatus:
@@ -162,11 +181,12 @@ def _with_schedule(status: CronJobStatus, cron_job: CronJob, now: float) -> Cron
     return replace(status, schedule=text, schedule_since=format_timestamp(now) if status.schedule else None)
 
 
-def _since(cron_job: CronJob, status: CronJobStatus, now: float) -> float:
+def _since(cron_job: AnyCronJob, status: AnyStatus, now: float) -> float:
     """Times of the schedule up to this one are done with."""
     since = _seconds(status.last_schedule_time or cron_job.metadata.creation_timestamp)
     deadline = cron_job.spec.starting_deadline_seconds
-    return max(since, _seconds(status.schedule_since), 0.0 if deadline is None else now - deadline)
+    changed = _seconds(status.schedule_since) if isinstance(status, CronJobStatus) else 0.0
+    return max(since, changed, 0.0 if deadline is None else now - deadline)
 
 
 def _missed_many(schedule: Schedule, since: float, now: float) -> bool:
@@ -183,14 +203,6 @@ def _seconds(timestamp: str | None) -> float:
     return parse_timestamp(timestamp) if timestamp else 0.0
 
 
-def _owner(job: Job) -> str:
-    """The key of the CronJob that controls a Job; "" if none does."""
-    reference = controlling_reference(job.metadata)
-    if reference is None or not refers_to_cron_job(reference):
-        return ""
-    return f"{job.metadata.namespace}/{reference.name}"
-
-
-def _owner_uid(job: Job) -> str:
+def _owner_uid(job: AnyJob) -> str:
     reference = controlling_reference(job.metadata)
     return "" if reference is None else reference.uid

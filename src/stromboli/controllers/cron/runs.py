@@ -7,21 +7,22 @@ from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 
-from stromboli.api import CronJob, Job, ObjectMeta, ObjectReference, default, names
+from msgspec.structs import replace
+
+from stromboli.api import BatchCronJob, BatchJob, Job, ObjectMeta, ObjectReference, default, names
 from stromboli.api.schedules import time_zone
 from stromboli.controllers.pod_owners import owner_reference_to
 
-_SUCCESSFUL = ("Completed",)
-_FAILED = ("Failed", "Terminated")
+from .families import FAILED, RUNNING, SUCCESSFUL, AnyCronJob, AnyJob, Family
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    active: list[Job]
-    successful: list[Job]  # in the order in which they were created, as the next ones
-    failed: list[Job]
+    active: list[AnyJob]
+    successful: list[AnyJob]  # in the order in which they were created, as the next ones
+    failed: list[AnyJob]
 
-    def surplus(self, cron_job: CronJob) -> list[Job]:
+    def surplus(self, cron_job: AnyCronJob) -> list[AnyJob]:
         """Those that ended first, beyond what is kept."""
         spec = cron_job.spec
         return [
@@ -30,16 +31,13 @@ class Runs:
         ]
 
 
-def runs_among(jobs: Sequence[Job]) -> Runs:
+def runs_among(jobs: Sequence[AnyJob], family: Family) -> Runs:
     in_order = sorted(jobs, key=lambda job: (job.metadata.creation_timestamp or "", job.metadata.name))
-    return Runs(
-        active=[job for job in in_order if _phase(job) not in (*_SUCCESSFUL, *_FAILED)],
-        successful=[job for job in in_order if _phase(job) in _SUCCESSFUL],
-        failed=[job for job in in_order if _phase(job) in _FAILED],
-    )
+    states = [(job, family.state(job)) for job in in_order]
+    return Runs(*([job for job, state in states if state == wanted] for wanted in (RUNNING, SUCCESSFUL, FAILED)))
 
 
-def references(jobs: Sequence[Job]) -> list[ObjectReference]:
+def references(jobs: Sequence[AnyJob]) -> list[ObjectReference]:
     return [
         ObjectReference(
             api_version=job.api_version, kind=job.kind, namespace=job.metadata.namespace, name=job.metadata.name,
@@ -49,26 +47,28 @@ def references(jobs: Sequence[Job]) -> list[ObjectReference]:
     ]  # fmt: skip
 
 
-def job_name(cron_job: CronJob, scheduled: float) -> str:
+def job_name(cron_job: AnyCronJob, scheduled: float) -> str:
     """One for each minute, so that no time has two Jobs, whoever creates them."""
     return f"{cron_job.metadata.name}-{int(scheduled // 60)}"
 
 
-def new_job(cron_job: CronJob, scheduled: float) -> Job:
+def new_job(cron_job: AnyCronJob, scheduled: float, family: Family) -> AnyJob:
     template = cron_job.spec.job_template
     metadata = ObjectMeta(
         name=job_name(cron_job, scheduled),
         namespace=cron_job.metadata.namespace,
         labels=dict(template.metadata.labels),
-        annotations=_annotations(cron_job) | {names.SCHEDULED_AT: _stamp(cron_job, scheduled)},
+        annotations=_annotations(cron_job) | {family.scheduled_at: _stamp(cron_job, scheduled)},
         owner_references=[owner_reference_to(cron_job)],
     )
-    job = Job(metadata=metadata, spec=deepcopy(template.spec))
+    if isinstance(cron_job, BatchCronJob):
+        return BatchJob(metadata=metadata, spec=replace(cron_job.spec.job_template.spec))
+    job = Job(metadata=metadata, spec=deepcopy(cron_job.spec.job_template.spec))
     default(job)
     return job
 
 
-def _annotations(cron_job: CronJob) -> dict[str, str]:
+def _annotations(cron_job: AnyCronJob) -> dict[str, str]:
     """Those of the template. Who submitted the CronJob has submitted its Jobs, whatever the template claims."""
     found = dict(cron_job.spec.job_template.metadata.annotations)
     found.pop(names.SUBMITTER, None)
@@ -76,14 +76,10 @@ def _annotations(cron_job: CronJob) -> dict[str, str]:
     return found | ({names.SUBMITTER: named} if named else {})
 
 
-def _stamp(cron_job: CronJob, scheduled: float) -> str:
+def _stamp(cron_job: AnyCronJob, scheduled: float) -> str:
     local = datetime.fromtimestamp(scheduled, time_zone(cron_job.spec.time_zone or ""))
     return local.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _phase(job: Job) -> str:
-    return job.status.state.phase
-
-
-def _beyond(jobs: list[Job], limit: int | None) -> list[Job]:
+def _beyond(jobs: list[AnyJob], limit: int | None) -> list[AnyJob]:
     return [] if limit is None else jobs[: max(0, len(jobs) - limit)]

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+from .owned_pods import TRACKING
 from .pod_template import WrittenTemplate
 from .surroundings import Surroundings
 from .workload_controllers import WorkloadControllers
 
-__all__ = ["Surroundings", "WorkloadControllers", "WrittenTemplate"]
+__all__ = ["TRACKING", "Surroundings", "WorkloadControllers", "WrittenTemplate"]

@@ -46,6 +46,7 @@ class OwnedPod:
     is_terminating: bool
     is_kept: bool  # it has finished, and is neither going nor evicted
     is_tracked: bool  # its Job has not counted it
+    restarts: int  # of its containers
 
     @property
     def rank(self) -> tuple[bool, bool, bool, float, int, str]:
@@ -63,6 +64,7 @@ class PodsOfOwner:
     unfinished: int = 0  # those that run or may still run, also when they are going
     kept: int = 0
     ready: int = 0
+    restarts: int = 0  # of containers in active pods
     last_failure: float | None = None
 
     def available(self, min_ready: int, now: float) -> tuple[int, float | None]:
@@ -83,10 +85,16 @@ class OwnedPods:
         self._owners: dict[Place, PodsOfOwner] = {}
         self._places: dict[str, tuple[Place, str]] = {}  # by pod: that of its owner, and the name of its owner
         self._gone: set[Place] = set()  # owners that were deleted before their pods
+        self._uids: dict[Place, set[str]] = {}  # of all owners that have had a name
 
     def of(self, kind: str, namespace: str, name: str, uid: str) -> PodsOfOwner:
         """Must not be changed."""
         return self._owners.get((kind, namespace, name if self._by_name else uid)) or _NOBODY
+
+    def others(self, kind: str, namespace: str, name: str, uid: str) -> list[str]:
+        """The uids of other owners that had this name and still have pods."""
+        known = self._uids.get((kind, namespace, name), set()) - {uid}
+        return sorted(other for other in known if (kind, namespace, other) in self._owners)
 
     def update(self, pod: Pod, *, exists: bool) -> Iterator[tuple[str, str, OwnedPod]]:
         """A pod was created, changed or deleted. The kinds and keys of the owners that it had and has, with the pod as
@@ -102,6 +110,8 @@ class OwnedPods:
             namespace = pod.metadata.namespace
             place = (reference.kind, namespace, reference.name if self._by_name else reference.uid)
             self._places[pod_key] = (place, reference.name)
+            if not self._by_name:
+                self._uids.setdefault((reference.kind, namespace, reference.name), set()).add(reference.uid)
             owned = read_pod(pod)
             self._add(place, owned)
             found.append((reference.kind, f"{namespace}/{reference.name}", owned))
@@ -109,6 +119,10 @@ class OwnedPods:
 
     def owner_deleted(self, kind: str, namespace: str, name: str, uid: str) -> None:
         place = (kind, namespace, name if self._by_name else uid)
+        uids = self._uids.get((kind, namespace, name), set())
+        uids.discard(uid)
+        if not uids:
+            self._uids.pop((kind, namespace, name), None)
         if place in self._owners:
             self._gone.add(place)
             self._forget(place)
@@ -121,6 +135,7 @@ class OwnedPods:
         if pod.is_active:
             pods.active[pod.key] = pod
             pods.ready += pod.is_ready
+            pods.restarts += pod.restarts
         if pod.is_tracked:
             pods.tracked[pod.key] = pod
             if not pod.is_active:
@@ -135,6 +150,7 @@ class OwnedPods:
         pods.kept -= pod.is_kept
         if pods.active.pop(pod_key, None) is not None:
             pods.ready -= pod.is_ready
+            pods.restarts -= pod.restarts
         pods.tracked.pop(pod_key, None)
         pods.to_count.pop(pod_key, None)
         if place in self._gone:
@@ -175,6 +191,7 @@ def read_pod(pod: Pod) -> OwnedPod:
         is_terminating=is_terminating(pod),
         is_kept=is_finished(pod) and stays,
         is_tracked=TRACKING in metadata.finalizers,
+        restarts=sum(one.restart_count for one in pod.status.container_statuses),
     )
 
 

@@ -15,8 +15,8 @@ from stromboli.api.timestamps import format_timestamp, parse_timestamp
 REPLACEMENT_DELAY: Final = 1.0
 """Seconds from the eviction or deletion of a pod: the time that a cluster takes to react."""
 REPLACEMENTS: Final = "scheduling.stromboli.io/replacements"
-"""The annotation: which pods may be replaced when. A ReplicaSet says how many, a StatefulSet which numbers; by time,
-because thousands of pods may be lost with their nodes, and annotations must be short."""
+"""The annotation: which pods may be replaced when. A ReplicaSet or a Job says how many, a StatefulSet which numbers; by
+time, because thousands of pods may be lost with their nodes, and annotations must be short."""
 
 
 def read_replacements(metadata: ObjectMeta) -> dict[float, str]:
@@ -29,6 +29,12 @@ def read_replacements(metadata: ObjectMeta) -> dict[float, str]:
         except ValueError:
             continue  # not ours
     return found
+
+
+def read_numbers(metadata: ObjectMeta, now: float) -> dict[float, int]:
+    """How many are still to be replaced, by the time."""
+    known = read_replacements(metadata)
+    return {due: int(many) for due, many in known.items() if due > now and many.isascii() and many.isdigit()}
 
 
 def with_replacements(annotations: dict[str, str], times: dict[float, str]) -> dict[str, str]:

@@ -30,7 +30,7 @@ from stromboli.controllers.changes import Change, Create, Delete, Objects, Updat
 from .owned_pods import OwnedPod, PodsOfOwner
 from .pod_names import PodNames
 from .pod_template import pod_from_template
-from .replacement_times import REPLACEMENT_DELAY, read_replacements, with_replacements
+from .replacement_times import REPLACEMENT_DELAY, read_numbers, with_replacements
 from .workload_controller import WorkloadController
 
 
@@ -74,8 +74,7 @@ class ReplicaSetController(WorkloadController[ReplicaSet]):
         """How many pods are to be replaced later, by the time."""
         if not self._in.is_virtual:
             return {}
-        known = read_replacements(owner.metadata)
-        delayed = {due: int(many) for due, many in known.items() if due > now and many.isascii() and many.isdigit()}
+        delayed = read_numbers(owner.metadata, now)
         gone = min(owner.status.replicas, wanted) - len(pods.active)  # since the last visit
         if gone > 0:
             delayed[now + REPLACEMENT_DELAY] = delayed.get(now + REPLACEMENT_DELAY, 0) + gone

@@ -56,13 +56,23 @@ class WorkloadController(Generic[T]):
         changes: list[Change] = []
         due = self._queue.take(now, self._in.visits)
         for owner_key in due:
-            owner = objects.get(self.kind, owner_key)
+            owner, share = objects.get(self.kind, owner_key), self._in.share_of(due)
+            changes += self._left_over(owner_key, owner, objects, share)
             if owner is not None:
-                found = list(self._visit(owner, objects, self._in.share_of(due), now))
+                found = list(self._visit(owner, objects, share, now))
                 if found and self._in.is_virtual:
                     self._queue.add(owner_key)
                 changes += found
         return changes
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last pass left objects for the next one."""
+        return bool(len(self._queue))
+
+    def _left_over(self, owner: str, present: T | None, objects: Objects, most: int) -> Iterable[Change]:
+        """What is left of an object of that name that is gone."""
+        return ()
 
     def _visit(self, owner: T, objects: Objects, most: int, now: float) -> Iterable[Change]:
         """`most`: how many pods it may create, delete or count."""

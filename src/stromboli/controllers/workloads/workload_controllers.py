@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from stromboli.api import ControllerRevision, KObject, Node, Pod, ReplicaSet
 from stromboli.controllers.changes import Change, Objects
+from stromboli.controllers.pod_owners import controlling_reference
 
+from .batch_jobs import BatchJobController
 from .daemon_sets import DaemonSetController
 from .deployments import DeploymentController
-from .owned_pods import OwnedPods
+from .owned_pods import TRACKING, OwnedPods
 from .replica_sets import ReplicaSetController
 from .stateful_sets import StatefulSetController
 from .surroundings import Surroundings
@@ -21,11 +23,12 @@ class WorkloadControllers:
     def __init__(self, surroundings: Surroundings) -> None:
         self._pods: Final = OwnedPods(by_name=surroundings.is_virtual)
         self._stateful_sets = StatefulSetController(self._pods, surroundings)
+        self._jobs = BatchJobController(self._pods, surroundings)
         self._daemon_sets = DaemonSetController(self._pods, surroundings)
         replica_sets = ReplicaSetController(self._pods, surroundings)
         self._deployments = DeploymentController(self._pods, surroundings)
         self._controllers: tuple[WorkloadController[Any], ...] = (
-            self._deployments, replica_sets, self._stateful_sets, self._daemon_sets,
+            self._deployments, replica_sets, self._stateful_sets, self._daemon_sets, self._jobs,
         )  # fmt: skip
         self._by_kind: dict[type[Any], WorkloadController[Any]] = {one.kind: one for one in self._controllers}
         self._by_name = {one.kind().kind: one for one in self._controllers}
@@ -42,7 +45,10 @@ class WorkloadControllers:
     def changed(self, obj: KObject, *, exists: bool) -> None:
         """An object was created, changed or deleted."""
         if isinstance(obj, Pod):
-            for kind, owner, pod in self._pods.update(obj, exists=exists):
+            owners = list(self._pods.update(obj, exists=exists))
+            if exists and TRACKING in obj.metadata.finalizers and not _is_of_job(obj):
+                self._jobs.pod_is_loose(obj)
+            for kind, owner, pod in owners:
                 if kind in self._by_name:
                     self._by_name[kind].pod_changed(owner, pod)
                 if kind == ReplicaSet.__name__ and not pod.is_active:
@@ -73,6 +79,16 @@ class WorkloadControllers:
             changes += controller.reconcile(objects, now)
         return changes
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last pass left work for the next one, although nothing changed."""
+        return any(controller.unfinished for controller in self._controllers)
+
     def next_due(self, now: float) -> float | None:
         dues = (controller.next_due(now) for controller in self._controllers)
         return min((due for due in dues if due is not None), default=None)
+
+
+def _is_of_job(pod: Pod) -> bool:
+    reference = controlling_reference(pod.metadata)
+    return reference is not None and (reference.api_version, reference.kind) == ("batch/v1", "Job")

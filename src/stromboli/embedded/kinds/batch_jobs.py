@@ -1,12 +1,15 @@
-"""Jobs of `batch/v1`."""
+"""Jobs and CronJobs of `batch/v1`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from stromboli.api.schedules import parse_schedule, time_zone
 from stromboli.api.timestamps import parse_timestamp
+from stromboli.api.validation.cron_jobs import MAX_NAME
 from stromboli.embedded.schema import FieldError
-from stromboli.embedded.schema.field_errors import required
+from stromboli.embedded.schema.field_errors import invalid, required
 
 from . import durations
 from .strategy import AGE, NAME, Column, Context, Object, Strategy, dig
@@ -86,3 +89,58 @@ class JobStrategy(Strategy):
         if dig(old, "spec", "completionMode") != "Indexed":
             fields = ("completions", *fields)
         return immutable(obj, old, *fields)
+
+
+def _last_schedule(obj: Object, now: float) -> str:
+    return (
+        durations.since(dig(obj, "status", "lastScheduleTime"), now) if dig(obj, "status", "lastScheduleTime") else ""
+    )
+
+
+def _template_of(obj: Object) -> Object:
+    """The Job that a CronJob creates, as an object."""
+    return {"metadata": {}, "spec": dig(obj, "spec", "jobTemplate", "spec", default={})}
+
+
+class CronJobStrategy(Strategy):
+    default_propagation = "Background"
+    columns = (
+        NAME,
+        Column("Schedule", lambda obj, now: dig(obj, "spec", "schedule", default="")),
+        Column("Timezone", lambda obj, now: dig(obj, "spec", "timeZone", default="<none>")),
+        Column("Suspend", lambda obj, now: bool(dig(obj, "spec", "suspend")), type="boolean"),
+        Column("Active", lambda obj, now: len(dig(obj, "status", "active", default=[])), type="integer"),
+        Column("Last Schedule", _last_schedule),
+        AGE,
+        Column("Containers", lambda obj, now: containers("name")(_template_of(obj), now), priority=1),
+        Column("Images", lambda obj, now: containers("image")(_template_of(obj), now), priority=1),
+    )
+
+    def default(self, obj: Object) -> None:
+        default_template(_template_of(obj))
+
+    def before_create(self, obj: Object, context: Context) -> None:
+        obj["status"] = {}
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        spec = obj.get("spec") or {}
+        errors = [
+            replace(error, field=f"spec.jobTemplate.{error.field}")
+            for error in JobStrategy().validate(_template_of(obj))
+        ]
+        schedule, zone = str(spec.get("schedule") or ""), spec.get("timeZone")
+        if "TZ=" in schedule:
+            errors.append(invalid("spec.schedule", schedule, "must not name a time zone: use spec.timeZone"))
+        try:
+            parse_schedule(schedule)
+        except ValueError as error:
+            errors.append(invalid("spec.schedule", schedule, str(error)))
+        if zone is not None:
+            try:
+                time_zone(zone)
+            except ValueError as error:
+                errors.append(invalid("spec.timeZone", zone, str(error)))
+        if len(obj["metadata"].get("name", "")) > MAX_NAME:
+            problem = f"must be no more than {MAX_NAME} characters"
+            errors.append(invalid("metadata.name", obj["metadata"]["name"], problem))
+        return errors

@@ -53,6 +53,10 @@ def builtin_resources() -> list[ResourceType]:
         _in_group("apps", "v1", "controllerrevisions", "ControllerRevision", workloads.RevisionStrategy()),
         _in_group("batch", "v1", "jobs", "Job", batch_jobs.JobStrategy(), categories=_ALL, has_status=True),
         _in_group(
+            "batch", "v1", "cronjobs", "CronJob", batch_jobs.CronJobStrategy(), short=("cj",), categories=_ALL,
+            has_status=True,
+        ),
+        _in_group(
             "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", workloads.BudgetStrategy(), short=("pdb",),
             has_status=True,
         ),

@@ -14,6 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from stromboli.api import (
+    BatchCronJob,
+    BatchJob,
     ControllerRevision,
     DaemonSet,
     Deployment,
@@ -42,6 +44,8 @@ RESOURCES: Final[dict[type[Any], str]] = {
     StatefulSet: "statefulsets.apps",
     DaemonSet: "daemonsets.apps",
     ControllerRevision: "controllerrevisions.apps",
+    BatchJob: "jobs.batch",
+    BatchCronJob: "cronjobs.batch",
     PersistentVolumeClaim: "persistentvolumeclaims",
     PodDisruptionBudget: "poddisruptionbudgets.policy",
 }
@@ -51,6 +55,8 @@ _TEMPLATES: Final[dict[type[Any], tuple[str, ...]]] = {
     StatefulSet: ("spec", "template"),
     DaemonSet: ("spec", "template"),
     ControllerRevision: ("data", "spec", "template"),
+    BatchJob: ("spec", "template"),
+    BatchCronJob: ("spec", "jobTemplate", "spec", "template"),
 }
 _ALWAYS_WRITTEN: Final[dict[type[Any], tuple[str, ...]]] = {
     ReplicaSet: ("replicas",),

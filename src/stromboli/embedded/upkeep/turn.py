@@ -7,7 +7,7 @@ hundredths of a second in all; what is left is for the next one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sized
+from collections.abc import Hashable
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -15,11 +15,6 @@ VISITS: Final = 50
 WRITES: Final = 100
 
 K = TypeVar("K", bound=Hashable)
-
-
-def share_of(visited: Sized) -> int:
-    """How much one of the objects that a turn visits may write."""
-    return max(1, WRITES // max(1, len(visited)))
 
 
 def take(queue: dict[K, None], most: int = WRITES) -> list[K]:

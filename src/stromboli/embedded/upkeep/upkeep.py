@@ -12,8 +12,6 @@ from .budgets import BudgetController
 from .containers import DefinitionCleaner, NamespaceCleaner
 from .events import EventExpiry
 from .garbage import GarbageCollector
-from .jobs import JobController
-from .owned_pods import OwnedPods
 from .workloads import WorkloadUpkeep
 from .writes import Writes
 
@@ -32,17 +30,15 @@ class Controller(Protocol):
 
 class Upkeep:
     def __init__(self, server: ApiServer) -> None:
-        writes, pods = Writes(server), OwnedPods(server.store)
+        writes = Writes(server)
         self._retry_at: float | None = None
         self._events = EventExpiry(server.store)
         self._workloads = WorkloadUpkeep(server, writes)
-        self._jobs = JobController(server, writes, pods)
         self._controllers: Sequence[Controller] = (
             GarbageCollector(server, writes),
             NamespaceCleaner(server, writes),
             DefinitionCleaner(server, writes),
             self._workloads,
-            self._jobs,
             BudgetController(server, writes),
             self._events,
         )
@@ -73,5 +69,5 @@ class Upkeep:
         """When there is something to do although nothing changes."""
         if self._retry_at is not None:
             return self._retry_at
-        dues = (self._events.next_due(), self._workloads.next_due(now), self._jobs.next_due(now))
+        dues = (self._events.next_due(), self._workloads.next_due(now))
         return min((due for due in dues if due is not None), default=None)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from stromboli.api import (
+    BatchCronJob,
+    BatchJob,
     ControllerRevision,
     DaemonSet,
     Deployment,
@@ -19,8 +21,9 @@ from stromboli.api import (
     is_namespaced,
 )
 from stromboli.controllers import Create, Delete, Notify, Update
+from stromboli.controllers.cron import KUBERNETES, CronJobController
 from stromboli.controllers.pod_owners import controlling_reference
-from stromboli.controllers.workloads import Surroundings, WorkloadControllers
+from stromboli.controllers.workloads import TRACKING, Surroundings, WorkloadControllers
 from stromboli.embedded.server import ApiServer
 from stromboli.embedded.store import Change as Commit
 from stromboli.embedded.store import ObjectKey, Record
@@ -30,7 +33,8 @@ from .turn import VISITS, WRITES
 from .writes import Writes
 
 _KINDS: Final[dict[str, type[KObject]]] = {
-    RESOURCES[kind]: kind for kind in (Pod, Node, ReplicaSet, Deployment, StatefulSet, DaemonSet, ControllerRevision)
+    RESOURCES[kind]: kind
+    for kind in (Pod, Node, ReplicaSet, Deployment, StatefulSet, DaemonSet, ControllerRevision, BatchJob, BatchCronJob)
 }
 
 
@@ -44,11 +48,19 @@ class WorkloadUpkeep:
 
     def _forget(self) -> None:
         self._controllers = WorkloadControllers(Surroundings(is_virtual=False, visits=VISITS, writes=WRITES))
+        self._cron_jobs = CronJobController(KUBERNETES, validates=True)
 
     def on_change(self, commit: Commit) -> None:
         kind = _KINDS.get(commit.record.key.resource)
-        if kind is not None and (kind is not Pod or _is_owned(commit.record) or _is_owned(commit.before)):
-            self._controllers.changed(typed(commit.record, kind), exists=commit.type != "DELETED")
+        if kind is None or (kind is Pod and not _is_owned(commit.record) and not _is_owned(commit.before)):
+            return
+        exists = commit.type != "DELETED"
+        obj = typed(commit.record, kind)
+        if kind in self._cron_jobs.observes:
+            before = None if commit.before is None else typed(commit.before, kind)
+            self._cron_jobs.observe(before, obj if exists else None)
+        if kind is not BatchCronJob:
+            self._controllers.changed(obj, exists=exists)
 
     def start(self) -> None:
         self._forget()
@@ -57,10 +69,11 @@ class WorkloadUpkeep:
                 self.on_change(Commit("ADDED", record, None))
 
     def next_due(self, now: float) -> float | None:
-        return self._controllers.next_due(now)
+        dues = (self._controllers.next_due(now), self._cron_jobs.next_due(now))
+        return min((due for due in dues if due is not None), default=None)
 
     def run(self, now: float) -> bool:
-        changes = self._controllers.reconcile(self._objects, now)
+        changes = [*self._controllers.reconcile(self._objects, now), *self._cron_jobs.reconcile(self._objects, now)]
         refused: set[str] = set()  # uids of owners for whom something could not be created
         for change in changes:
             match change:
@@ -76,7 +89,7 @@ class WorkloadUpkeep:
                         self._writes.report(record, change.reason, change.message, now, warning=change.warning)
                 case _:
                     pass
-        return bool(changes)
+        return bool(changes) or self._controllers.unfinished
 
     def _create(self, create: Create, refused: set[str], now: float) -> None:
         """What is refused once is not tried again for the same owner in this turn."""
@@ -88,7 +101,8 @@ class WorkloadUpkeep:
         body = whole(obj, create.source)  # type: ignore[arg-type]
         if self._writes.create_for(record, RESOURCES[type(obj)], body, now) is None:
             refused.add(owner.uid)
-            self._controllers.create_failed(typed(record, _KINDS[record.key.resource]), now)
+            if record.key.resource != RESOURCES[BatchCronJob]:  # its controller knows what it has asked for
+                self._controllers.create_failed(typed(record, _KINDS[record.key.resource]), now)
 
     def _update(self, obj: KObject, now: float) -> None:
         record = self._store.get(_key(obj))
@@ -115,4 +129,8 @@ def _key(obj: KObject) -> ObjectKey:
 
 
 def _is_owned(record: Record | None) -> bool:
-    return record is not None and any(owner.controller for owner in record.metadata.owner_references)
+    """Or may wait for somebody who counts it."""
+    if record is None:
+        return False
+    metadata = record.metadata
+    return any(owner.controller for owner in metadata.owner_references) or TRACKING in metadata.finalizers

@@ -22,9 +22,6 @@ class Writes:
     def __init__(self, server: ApiServer) -> None:
         self._server = server
 
-    def create_pod(self, owner: Record, body: Object, now: float) -> Record | None:
-        return self.create_for(owner, "pods", body, now)
-
     def create_for(self, owner: Record, resource: str, body: Object, now: float) -> Record | None:
         """None if it was refused: the namespace may be going, the template may be impossible. An event says so."""
         try:

@@ -12,7 +12,17 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
-from stromboli.api import KINDS, Command, ControllerRevision, DaemonSet, Deployment, KObject, PodDisruptionBudget
+from stromboli.api import (
+    KINDS,
+    BatchCronJob,
+    BatchJob,
+    Command,
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    KObject,
+    PodDisruptionBudget,
+)
 from stromboli.api.upstream import translated
 from stromboli.errors import ClusterError, NotPermitted
 from stromboli.insight import State
@@ -37,7 +47,9 @@ from stromboli.kube.client import (
 READER: Final = "stromboli-reader"
 """The ClusterRole of deploy/ with what is read here, and no more."""
 _REQUIRED: Final[tuple[Resource[Any], ...]] = (QUEUES, NODES, POD_GROUPS, PODS)
-_NOT_READ: Final = frozenset({Command, PodDisruptionBudget, Deployment, DaemonSet, ControllerRevision})
+_NOT_READ: Final = frozenset({
+    Command, PodDisruptionBudget, Deployment, DaemonSet, ControllerRevision, BatchJob, BatchCronJob,
+})  # fmt: skip
 """They exist for a moment; have two versions; count by what they have created."""
 
 

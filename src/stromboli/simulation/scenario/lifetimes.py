@@ -18,6 +18,8 @@ import msgspec
 
 from stromboli.api import (
     ApiError,
+    BatchCronJob,
+    BatchJob,
     CronJob,
     DaemonSet,
     Deployment,
@@ -82,8 +84,10 @@ def extract_lifetime(obj: KObject) -> tuple[KObject, Lifetime]:
 def templates(obj: KObject) -> Iterator[tuple[str, PodTemplateSpec]]:
     """The pod templates of an object, each with the path of its field."""
     match obj:
-        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet():
+        case ReplicaSet() | StatefulSet() | Deployment() | DaemonSet() | BatchJob():
             yield "spec.template", obj.spec.template
+        case BatchCronJob():
+            yield "spec.jobTemplate.spec.template", obj.spec.job_template.spec.template
         case Job():
             for index, task in enumerate(obj.spec.tasks):
                 yield f"spec.tasks[{index}].template", task.template

@@ -14,6 +14,9 @@ from typing import Final
 
 from stromboli.api import (
     ApiError,
+    BatchCronJob,
+    BatchJob,
+    BatchJobSpec,
     CronJob,
     DaemonSet,
     Deployment,
@@ -78,6 +81,11 @@ def _check_sums(scenario: Scenario) -> None:
                 field, sums, parts = "spec.template", requested, [(count, pod_requests(replicas.spec.template.spec))]
             case DaemonSet() as daemons:
                 field, sums, parts = "spec.template", requested, [(nodes, pod_requests(daemons.spec.template.spec))]
+            case BatchJob() as batch:
+                field, sums, parts = "spec.template", requested, [_largest(batch.spec)]
+            case BatchCronJob() as batches:
+                field, sums = "spec.jobTemplate.spec.template", requested
+                parts = [_largest(batches.spec.job_template.spec)]
             case Job() as job:
                 field, sums = "spec.tasks", requested
                 parts = [(task.replicas, pod_requests(task.template.spec)) for task in job.spec.tasks]
@@ -95,6 +103,12 @@ def _check_sums(scenario: Scenario) -> None:
                 if sums[resource] > _MAX_SUM:
                     most = format_amount(resource, _MAX_SUM)
                     raise entry.error(field, f"makes the sum of {resource} exceed {most}, the largest supported sum")
+
+
+def _largest(spec: BatchJobSpec) -> tuple[int, dict[str, int]]:
+    """How many pods a Job of batch/v1 has at a time, and what each of them requests."""
+    most = spec.parallelism or 0 if spec.completions is None else min(spec.parallelism or 0, spec.completions)
+    return most, pod_requests(spec.template.spec)
 
 
 def _check_one_at_a_time(objects: list[ScenarioObject]) -> None:
@@ -178,7 +192,7 @@ def _check_patches(scenario: Scenario, by_key: dict[_Key, list[ScenarioObject]])
 
 
 def _creators(scenario: Scenario) -> list[KObject]:
-    kinds = CronJob | Job | DaemonSet | Deployment | ReplicaSet | StatefulSet | Pod
+    kinds = BatchCronJob | BatchJob | CronJob | Job | DaemonSet | Deployment | ReplicaSet | StatefulSet | Pod
     return [a.object for a in scenario.objects if isinstance(a.object, kinds)]
 
 
@@ -195,6 +209,8 @@ def _may_be_created(patch: ScenarioPatch, creators: list[KObject]) -> bool:
         if patch.kind is PodGroup and (name.startswith("podgroup-") or (owned and isinstance(creator, Job | CronJob))):
             return True
         if patch.kind is Job and owned and isinstance(creator, CronJob):
+            return True
+        if patch.kind is BatchJob and owned and isinstance(creator, BatchCronJob):
             return True
         if patch.kind is ReplicaSet and owned and isinstance(creator, Deployment):
             return True

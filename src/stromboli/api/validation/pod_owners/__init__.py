@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from stromboli.api.kinds.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from stromboli.api.kinds.jobs import BatchJob
 
+from .jobs import check_batch_job, check_batch_job_spec
 from .sets import check_daemon_set, check_deployment, check_set, check_stateful_set
 
-PodOwner = ReplicaSet | StatefulSet | Deployment | DaemonSet
+PodOwner = ReplicaSet | StatefulSet | Deployment | DaemonSet | BatchJob
 
 
 def check_pod_owner(owner: PodOwner) -> None:
@@ -17,8 +19,10 @@ def check_pod_owner(owner: PodOwner) -> None:
             check_daemon_set(owner)
         case StatefulSet():
             check_stateful_set(owner)
+        case BatchJob():
+            check_batch_job(owner)
         case _:
             check_set(owner)
 
 
-__all__ = ["PodOwner", "check_pod_owner"]
+__all__ = ["PodOwner", "check_batch_job_spec", "check_pod_owner"]
