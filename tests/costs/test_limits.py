@@ -29,6 +29,7 @@ POD: dict[str, Any] = {
 }  # fmt: skip
 IN_ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
 NEAR = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
+KEYS = [f"key-{n}" for n in range(100)]
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -74,6 +75,18 @@ CASES: list[tuple[dict[str, Any], str]] = [
         "at most 16 terms about pods of other namespaces, not 17",
     ),
     (node_affinity(values(2048)), "at most 2048 keys and values in its selectors together, not 2049"),
+    (
+        {"affinity": {"podAntiAffinity": {REQUIRED: [NEAR | {"matchLabelKeys": KEYS}] * 21}}},
+        "at most 2048 keys and values in its selectors together, not 2121",
+    ),
+    (
+        {"affinity": {"podAntiAffinity": {REQUIRED: [NEAR | {"mismatchLabelKeys": KEYS}] * 21}}},
+        "at most 2048 keys and values in its selectors together, not 2121",
+    ),
+    (
+        {"topologySpreadConstraints": [SPREAD | {"matchLabelKeys": KEYS}] * 21},
+        "at most 2048 keys and values in its selectors together, not 2100",
+    ),
 ]
 
 
@@ -175,6 +188,23 @@ def test_a_job_is_refused(spec: dict[str, Any], sentence: str) -> None:
     }  # fmt: skip
     with pytest.raises(ApiError, match=sentence):
         decode(document)
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"minTaskMember": {f"role-{n}": 1 for n in range(257)}}, "spec.minTaskMember: must have at most 256 roles"),
+        ({"subGroupPolicy": [{"name": "s"}] * 65}, "spec.subGroupPolicy: must have at most 64 policies"),
+        (
+            {"subGroupPolicy": [{"name": "s", "matchLabelKeys": KEYS}]},
+            r"spec.subGroupPolicy\[0\].matchLabelKeys: must have at most 16 keys, not 100",
+        ),
+    ],
+)
+def test_a_group_is_refused(spec: dict[str, Any], sentence: str) -> None:
+    document = group("tenant", "g")
+    with pytest.raises(ApiError, match=sentence):
+        decode({**document, "spec": {**document["spec"], **spec}})
 
 
 def as_server_sends_it(document: dict[str, Any]) -> Any:

@@ -77,6 +77,7 @@ def check_pod_group(group: PodGroup) -> None:
     spec = group.spec
     rules.one_of(group.status.phase, GROUP_PHASES, "status.phase")
     rules.at_least(spec.min_member, 0, "spec.minMember")
+    limits.at_most(limits.MAX_TASKS, spec.min_task_member, "spec.minTaskMember", "roles")
     for task, least in spec.min_task_member.items():
         rules.at_least(least, 0, member_path("spec.minTaskMember", task))
     rules.dns_subdomain(spec.queue, "spec.queue")
@@ -88,6 +89,7 @@ def check_pod_group(group: PodGroup) -> None:
     for index, policy in enumerate(spec.sub_group_policy):
         here = f"spec.subGroupPolicy[{index}]"
         rules.operators(policy.label_selector, f"{here}.labelSelector")
+        limits.at_most(limits.MAX_LABEL_KEYS, policy.match_label_keys, f"{here}.matchLabelKeys", "keys")
         rules.at_least(1 if policy.sub_group_size is None else policy.sub_group_size, 1, f"{here}.subGroupSize")
         rules.at_least(policy.min_sub_groups or 0, 0, f"{here}.minSubGroups")
         _network_topology(policy.network_topology, f"{here}.networkTopology")

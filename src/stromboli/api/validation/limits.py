@@ -37,6 +37,7 @@ MAX_RESOURCES: Final = 64  # names in one list, and in one pod
 MAX_QUANTITY_LENGTH: Final = 64  # characters, in our own kinds
 MAX_OWNERS: Final = 64  # of a Reservation, each of which is compared with every pod that waits
 MAX_SUB_GROUP_POLICIES: Final = 64  # of a PodGroup
+MAX_LABEL_KEYS: Final = 16  # by which one of these tells sub-groups apart
 MAX_EXPRESSIONS: Final = 64  # of a selector in a kind of ours
 MAX_QUEUE_DEPTH: Final = 32  # levels of a tree of queues
 MAX_MEMBERS: Final = 5000  # of a HyperNode
@@ -122,7 +123,8 @@ def _check_selectors(spec: PodSpec, at: str) -> None:
         values += sum(_size_of_node_term(term) for term in node_terms) + sum(_size_of_pod_term(t) for t in pod_terms)
     if terms > MAX_AFFINITY_TERMS:
         raise ApiError(f"{at}.affinity", f"must have at most {MAX_AFFINITY_TERMS} terms together, not {terms}")
-    values += sum(_size(constraint.label_selector) for constraint in spec.topology_spread_constraints)
+    constraints = spec.topology_spread_constraints
+    values += sum(_size(one.label_selector) + len(one.match_label_keys) for one in constraints)
     if values > MAX_SELECTOR_VALUES:
         raise ApiError(
             at, f"must have at most {MAX_SELECTOR_VALUES} keys and values in its selectors together, not {values}"
@@ -151,7 +153,8 @@ def _size_of_node_term(term: NodeSelectorTerm) -> int:
 
 
 def _size_of_pod_term(term: PodAffinityTerm) -> int:
-    return _size(term.label_selector) + _size(term.namespace_selector) + len(term.namespaces)
+    selected = _size(term.label_selector) + _size(term.namespace_selector) + len(term.namespaces)
+    return selected + len(term.match_label_keys) + len(term.mismatch_label_keys)
 
 
 def _size(selector: LabelSelector | None) -> int:

@@ -67,6 +67,7 @@ from stromboli.api.validation.cron_jobs import CONCURRENCY_POLICIES, MAX_SCHEDUL
 from stromboli.api.validation.limits import (
     MAX_EXPRESSIONS,
     MAX_JOB_VOLUMES,
+    MAX_LABEL_KEYS,
     MAX_MEMBERS,
     MAX_MOUNT_PATH,
     MAX_OWNERS,
@@ -137,13 +138,19 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
     PodGroupSpec: {
         "properties": {
             "minMember": _between(0),
-            "minTaskMember": {"additionalProperties": _between(0)},
+            "minTaskMember": {"maxProperties": MAX_TASKS, "additionalProperties": _between(0)},
             "queue": {"default": DEFAULT_QUEUE, **_NAME},
             "priorityClassName": _NAME,
             "subGroupPolicy": {"maxItems": MAX_SUB_GROUP_POLICIES},
         }
     },
-    SubGroupPolicy: {"properties": {"subGroupSize": _between(1), "minSubGroups": _between(0)}},
+    SubGroupPolicy: {
+        "properties": {
+            "matchLabelKeys": {"maxItems": MAX_LABEL_KEYS},
+            "subGroupSize": _between(1),
+            "minSubGroups": _between(0),
+        }
+    },
     PodGroupStatus: {"properties": {"phase": _one_of(*GROUP_PHASES)}},
     NetworkTopology: {"properties": {"mode": _one_of("", "hard", "soft")}},
     LabelSelector: {"properties": {"matchExpressions": {"maxItems": MAX_EXPRESSIONS}}},
