@@ -86,6 +86,8 @@ class Plan:
     assets: Path | None = None
     """Where kube-apiserver and etcd are, if they are to be used."""
     runs_processes: bool = False
+    host_paths_allowed: bool = False
+    """Whether pods may mount folders of this machine."""
     config: Path | None = None
     descheduler: DeschedulerPlan | None = None
     record: Path | None = None
@@ -139,7 +141,7 @@ async def _run_parts(
     kubelet = None
     if plan.runs_processes:
         names = frozenset(name for machines in plan.machines for name in machines.names)
-        kubelet = ProcessRunner(client, names, plan.folder / "logs")
+        kubelet = ProcessRunner(client, names, plan.folder, host_paths_allowed=plan.host_paths_allowed)
     pools = [machines.pool(client) for machines in plan.machines]
     nodes = HollowNodes(client, *pools, keep=plan.persistent, say=say, kubelet=kubelet, provision_volumes=True)
     parts_stop, nodes_stop = asyncio.Event(), asyncio.Event()

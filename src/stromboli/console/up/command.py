@@ -75,6 +75,9 @@ Examples:
     help="hollow: pods pretend to run. process: the command of each container runs on this machine.",
 )
 @click.option(
+    "--allow-host-path", is_flag=True, help="With --runner process: pods may mount folders of this machine (hostPath)."
+)
+@click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Scheduler configuration file; by default a built-in configuration.",
@@ -103,7 +106,8 @@ Examples:
 def up(
     demo: bool, data: Path | None, nodes: int | None, node_cpu: str, node_memory: str, node_gpus: int,
     nodes_file: Path | None, host: str, port: int, kubeconfig_out: Path | None, apiserver: str, runner: str,
-    config: Path | None, descheduler_config: Path | None, descheduler_port: int | None, record: Path | None,
+    allow_host_path: bool, config: Path | None, descheduler_config: Path | None, descheduler_port: int | None,
+    record: Path | None,
     topology_keys: tuple[str, ...], cycle_budget: float, error_recordings: Path | None,
     web: bool, web_host: str, web_port: int, web_names: tuple[str, ...], web_write: bool, lasting: str | None,
 ) -> None:  # fmt: skip
@@ -116,6 +120,8 @@ def up(
         raise UserError("--demo has its own nodes; leave out --nodes-file.")
     if descheduler_port is not None and descheduler_config is None:
         raise UserError("--descheduler-port is of no use without a descheduler; add --descheduler-config POLICY.")
+    if allow_host_path and runner != "process":
+        raise UserError("--allow-host-path is of no use without --runner process.")
     if kubeconfig_out is not None and not kubeconfig_out.parent.is_dir():
         raise UserError(f"--kubeconfig-out: there is no folder {kubeconfig_out.parent}; create it, or use another one.")
     seconds = _seconds(lasting) if lasting else None
@@ -152,6 +158,7 @@ def up(
         port=port,
         assets=find_assets() if apiserver == "real" else None,
         runs_processes=runner == "process",
+        host_paths_allowed=allow_host_path,
         config=config,
         descheduler=descheduler,
         record=record,

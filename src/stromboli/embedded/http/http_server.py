@@ -255,6 +255,8 @@ class HttpServer:
         pieces = self._logs.read(outcome.pod, outcome.container, outcome.query)
         try:
             first = await anext(pieces, b"")
+        except LookupError as error:
+            return _plain(error_response(bad_request(str(error))))
         except StatusError as error:
             return _plain(error_response(error))
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})

@@ -1,13 +1,13 @@
 """A kubelet whose containers are processes of this machine.
 
-    bound ──▶ processes started ──▶ Running ──all ended──▶ Succeeded or Failed
-                                       │ deleted
-                                       ▼
-                              SIGTERM, after the grace period SIGKILL ──▶ gone
+It follows pods, services and claims. Each pod has a task (`PodRun`) with a folder of its own:
 
-The containers of a pod start together; init containers run before, one after the other. restartPolicy OnFailure and
-Always start a container again, with a growing pause. Processes do not outlive us: pods that ran when an earlier process
-was killed are Failed.
+    <folder>/pods/<uid>/started     it has been started once
+                       /hosts       its /etc/hosts, kept up to date
+                       /volumes     see `volumes`
+                       /root        where sandboxes build their view of the files
+    <folder>/claims                 the folders of claims, until the claims are deleted
+    <folder>/logs                   see `logs`
 """
 
 from __future__ import annotations
@@ -16,107 +16,254 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
-import time
-from collections.abc import Container
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from stromboli import plain_json
-from stromboli.api import Pod, key
-from stromboli.api.timestamps import format_timestamp
+from stromboli.api import PersistentVolumeClaim, Pod, key
 from stromboli.cluster.events import Applied, Deleted
-from stromboli.kube.client import PODS, Backoff, Client, Failure, Reflector, is_not_found
+from stromboli.kube.client import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    Backoff,
+    Client,
+    Failure,
+    Reflector,
+    is_not_found,
+)
 from stromboli.kube.runtime import Log
+from stromboli.sandbox.file_view import Mount
 
-from .container import CannotRun, command_of, environment_of, launched
-from .logs import log_file
+from .addresses import Addresses
+from .container import command_of, limits_of, memory_limit, refuse_what_is_not_here
+from .environment import NotYet, Place, environment_of, host_name
+from .logs import begin_log, note
+from .memory_groups import MemoryGroup, MemoryGroups
+from .names import SERVICES, Names, Service, endpoints, names_of
+from .pod_objects import read_objects
+from .pod_run import PodRun
+from .restarts import FIRST_PAUSE
+from .sandbox_process import CannotRun, Spec, why_not_isolated
+from .service_forwarder import ServiceForwarder
+from .volumes import PodVolumes
 
 _FINISHED: Final = ("Succeeded", "Failed")
-_CANNOT_RUN: Final = 128
-_FIRST_RESTART, _LONGEST_RESTART = 1.0, 60.0  # seconds
+_SETTLE_SECONDS: Final = 0.1
+_REFRESH_SECONDS: Final = 20.0
+_UPDATED_VOLUMES: Final = ("configMap", "secret", "projected", "downwardAPI")
 
 _log = Log("runner")
+
+
+@dataclass(slots=True)
+class _Task:
+    pod: Pod
+    deleted: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
 
 
 class ProcessRunner:
     """Runs the pods that are bound to these nodes, until cancelled."""
 
-    def __init__(self, client: Client, nodes: Container[str], logs: Path) -> None:
+    def __init__(
+        self,
+        client: Client,
+        nodes: Container[str],
+        folder: Path,
+        *,
+        host_paths_allowed: bool = False,
+        first_pause: float = FIRST_PAUSE,
+        groups: MemoryGroups | None = None,
+    ) -> None:
         self._client = client
         self._nodes = nodes
-        self._logs = logs
-        self._pods = Reflector(client, PODS, self._on_event, field_selector="spec.nodeName!=")
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # by uid
-        self._deleted: dict[str, asyncio.Event] = {}
+        self._folder = folder
+        self._host_paths_allowed = host_paths_allowed
+        self._first_pause = first_pause
+        self._groups = groups or MemoryGroups()
+        self._pods = Reflector(client, PODS, self._on_pod, field_selector="spec.nodeName!=")
+        self._services = Reflector(client, SERVICES, self._on_service)
+        self._claims = Reflector(client, PERSISTENT_VOLUME_CLAIMS, self._on_claim)
+        self._capacities = Reflector(client, NODES, lambda event: None)
+        self._tasks: dict[str, _Task] = {}  # by uid
         self._ended: set[str] = set()  # uids that a task of ours has ended
+        self._addresses = Addresses()
+        self._forwarder = ServiceForwarder(self._addresses, self._endpoints)
+        self._names = Names()
+        self._names_changed = asyncio.Event()
+        self._hosts: dict[str, Mapping[str, Any]] = {}  # pods that have a hosts file, by uid
+        self._not_isolated = ""
 
     async def run(self) -> None:
+        self._not_isolated = await why_not_isolated()
+        if self._not_isolated:
+            _log.warning(
+                "programs run without volumes and names, because there can be no sandboxes", reason=self._not_isolated
+            )
         try:
-            await self._pods.run()
+            async with asyncio.TaskGroup() as group:
+                for reflector in (self._services, self._claims, self._capacities):
+                    group.create_task(reflector.run())
+                for reflector in (self._services, self._claims, self._capacities):
+                    await reflector.synced.wait()
+                self._remove_old_claims()
+                group.create_task(self._keep_names())
+                group.create_task(self._pods.run())
         finally:
-            for task in self._tasks.values():
+            tasks = [one.task for one in self._tasks.values() if one.task is not None]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._forwarder.close()
+            self._groups.close()
 
     def unfinished(self) -> int:
         pods = self._pods.objects.values()
         return sum(pod.spec.node_name in self._nodes and pod.status.phase not in _FINISHED for pod in pods)
 
-    def _on_event(self, event: Applied | Deleted) -> None:
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def _on_pod(self, event: Applied | Deleted) -> None:
         pod = event.object
         assert isinstance(pod, Pod)
         if pod.spec.node_name not in self._nodes:
             return
         uid = pod.metadata.uid
-        gone = isinstance(event, Deleted) or pod.metadata.deletion_timestamp is not None
-        if gone:
-            self._deleted.setdefault(uid, asyncio.Event()).set()
-        if uid not in self._tasks and uid not in self._ended and not isinstance(event, Deleted):
-            self._deleted.setdefault(uid, asyncio.Event())
-            self._tasks[uid] = asyncio.create_task(self._run_pod(pod))
+        self._names_changed.set()
+        known = self._tasks.get(uid)
+        if known is None:
+            if uid in self._ended or isinstance(event, Deleted):
+                return
+            known = self._tasks[uid] = _Task(pod)
+            known.task = asyncio.create_task(self._run_pod(known))
+        known.pod = pod
+        if isinstance(event, Deleted):
+            assert known.task is not None
+            known.task.cancel()  # by force: nobody waits for its programs
+        elif pod.metadata.deletion_timestamp is not None:
+            known.deleted.set()
 
-    async def _run_pod(self, pod: Pod) -> None:
-        uid, name = pod.metadata.uid, key(pod)
+    def _on_service(self, event: Applied | Deleted) -> None:
+        self._names_changed.set()
+
+    def _on_claim(self, event: Applied | Deleted) -> None:
+        if isinstance(event, Deleted):
+            assert isinstance(event.object, PersistentVolumeClaim)
+            shutil.rmtree(self._claim_folder(event.object), ignore_errors=True)
+
+    # -- one pod ------------------------------------------------------------------------------------------------------
+
+    async def _run_pod(self, known: _Task) -> None:
+        uid, name = known.pod.metadata.uid, key(known.pod)
         try:
-            if pod.status.phase == "Running":
-                await self._write(name, uid, _ended({"status": {}}, [], "Failed", "the process that ran it is gone"))
-            elif pod.status.phase not in _FINISHED and pod.metadata.deletion_timestamp is None:
-                await self._run_containers(name, uid)
-            await self._deleted[uid].wait()
-            await self._remove(name, uid)
-        except (asyncio.CancelledError, Failure) as error:
-            if isinstance(error, Failure) and not is_not_found(error):
+            if known.pod.status.phase not in _FINISHED:
+                await self._run_containers(known, name, uid)
+            await known.deleted.wait()
+            with contextlib.suppress(Failure):
+                await self._client.delete(PODS, name, uid=uid, grace_seconds=0)
+            await asyncio.to_thread(self._remove_folders, uid)
+        except asyncio.CancelledError:
+            if not self._is_known(uid):
+                self._remove_folders(uid)
+            raise
+        except Failure as error:
+            if not is_not_found(error):
                 _log.warning("cannot run a pod", pod=name, error=str(error))
         finally:
             self._ended.add(uid)
             self._tasks.pop(uid, None)
-            self._deleted.pop(uid, None)
+            self._hosts.pop(uid, None)
 
-    async def _run_containers(self, name: str, uid: str) -> None:
+    def _is_known(self, uid: str) -> bool:
+        return any(pod.metadata.uid == uid for pod in self._pods.objects.values())
+
+    async def _run_containers(self, known: _Task, name: str, uid: str) -> None:
         pod = plain_json.decode_shallow(await self._client.request("GET", PODS.path_of(name)))
         if pod["metadata"]["uid"] != uid:
             return
-        run = _PodRun(pod, self._logs)
+        started = self._pod_folder(uid) / "started"
+        was_started = started.exists() or known.pod.status.phase == "Running"
+        if known.deleted.is_set() and not was_started:
+            return
+        started.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        started.touch()
+        volumes = PodVolumes(
+            pod, self._pod_folder(uid), _Claims(self, known.pod), host_paths_allowed=self._host_paths_allowed
+        )
+
+        async def prepare(container: Mapping[str, Any], run: int) -> tuple[Spec, MemoryGroup | None]:
+            return await self._prepare(pod, volumes, container, run)
+
+        async def write(status: dict[str, Any]) -> None:
+            await self._write(name, uid, status)
+
+        def grace() -> float:
+            seconds = known.pod.metadata.deletion_grace_period_seconds
+            return 30.0 if seconds is None else float(seconds)
+
+        run = PodRun(pod, self._addresses.of(uid), prepare, write, first_pause=self._first_pause)
+        updating = asyncio.create_task(self._update_volumes(pod, volumes))
         try:
-            for container in pod["spec"].get("initContainers") or ():
-                if await run.container(container, restarts="Never") != 0:
-                    await self._write(name, uid, _ended(pod, run.statuses, "Failed", "an init container failed"))
-                    return
-            await self._write(name, uid, run.running())
-            work = asyncio.ensure_future(run.main())
-            deleted = asyncio.ensure_future(self._deleted[uid].wait())
-            try:
-                await asyncio.wait([work, deleted], return_when=asyncio.FIRST_COMPLETED)
-                if not work.done():
-                    await run.stop(float(pod["spec"].get("terminationGracePeriodSeconds", 30)))
-                failed = any(await work)
-            finally:
-                work.cancel()
-                deleted.cancel()
-            await self._write(name, uid, _ended(pod, run.statuses, "Failed" if failed else "Succeeded", ""))
+            await run.run(known.deleted, grace, was_started=was_started)
         finally:
-            run.kill()
+            updating.cancel()
+
+    async def _prepare(
+        self, pod: Mapping[str, Any], volumes: PodVolumes, container: Mapping[str, Any], run: int
+    ) -> tuple[Spec, MemoryGroup | None]:
+        uid = pod["metadata"]["uid"]
+        log = begin_log(self._folder / "logs", uid, container["name"], run)
+        try:
+            refuse_what_is_not_here(pod)
+            source = await read_objects(self._client, pod)
+            place = self._place(pod)
+            environment = environment_of(pod, container, source, place)
+            volumes.prepare(source, place)
+            mounts = volumes.mounts(container, environment)
+            if mounts and self._not_isolated:
+                raise CannotRun(f"it mounts volumes, and there can be no sandboxes here: {self._not_isolated}")
+            command = command_of(container, environment)
+            memory = memory_limit(container)
+            group = self._groups.make(f"{uid}-{container['name']}-{run}", memory) if memory else None
+            limits = limits_of(
+                pod, container, address_space=0 if group else memory, group=str(group.members) if group else ""
+            )
+        except Failure as failure:
+            raise NotYet(f"the API server does not answer: {failure.message}") from None
+        except CannotRun as problem:
+            note(log, str(problem))
+            raise
+        if not self._not_isolated:
+            mounts.append(Mount(str(self._write_hosts(pod)), "/etc/hosts"))
+        staging = self._pod_folder(uid) / "root"
+        staging.mkdir(exist_ok=True)
+        spec = Spec(
+            command, environment, log, container.get("workingDir") or "", limits, not self._not_isolated, staging,
+            mounts, host_name(pod),
+        )  # fmt: skip
+        return spec, group
+
+    def _place(self, pod: Mapping[str, Any]) -> Place:
+        node = self._capacities.objects.get(pod["spec"].get("nodeName", ""))
+        namespace = pod["metadata"].get("namespace", "default")
+        return Place(
+            self._addresses.of(pod["metadata"]["uid"]),
+            dict(node.status.allocatable) if node else {},
+            self._names.variables.get(namespace, {}),
+        )
+
+    async def _update_volumes(self, pod: Mapping[str, Any], volumes: PodVolumes) -> None:
+        """Kubelets also bring changes of ConfigMaps and Secrets to pods that run, within a minute or so."""
+        written = pod["spec"].get("volumes") or ()
+        if not any(volume.get(kind) for volume in written for kind in _UPDATED_VOLUMES):
+            return
+        while True:
+            await asyncio.sleep(_REFRESH_SECONDS)
+            with contextlib.suppress(CannotRun, NotYet, Failure, OSError):
+                volumes.prepare(await read_objects(self._client, pod), self._place(pod))
 
     async def _write(self, name: str, uid: str, status: dict[str, Any]) -> None:
         backoff = Backoff()
@@ -132,137 +279,91 @@ class ProcessRunner:
                     raise
             await asyncio.sleep(backoff.next())
 
-    async def _remove(self, name: str, uid: str) -> None:
-        with contextlib.suppress(Failure):
-            await self._client.delete(PODS, name, uid=uid, grace_seconds=0)
-        await asyncio.to_thread(shutil.rmtree, self._logs / uid, ignore_errors=True)
+    # -- folders ------------------------------------------------------------------------------------------------------
 
+    def _pod_folder(self, uid: str) -> Path:
+        return self._folder / "pods" / uid
 
-class _PodRun:
-    """The processes of one pod."""
+    def _remove_folders(self, uid: str) -> None:
+        for folder in (self._pod_folder(uid), self._folder / "logs" / uid):
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def __init__(self, pod: dict[str, Any], logs: Path) -> None:
-        self._pod = pod
-        self._logs = logs
-        self._processes: set[asyncio.subprocess.Process] = set()
-        self._stopping = False
-        self.started = time.time()
-        self.statuses: list[dict[str, Any]] = []
+    def _claim_folder(self, claim: PersistentVolumeClaim) -> Path:
+        metadata = claim.metadata
+        return self._folder / "claims" / f"{metadata.namespace}.{metadata.name}.{metadata.uid}"
 
-    def running(self) -> dict[str, Any]:
-        at = format_timestamp(int(self.started))
-        names = ("Initialized", "Ready", "ContainersReady")
-        return {
-            "phase": "Running",
-            "startTime": at,
-            "hostIP": "127.0.0.1",
-            "podIP": "127.0.0.1",
-            "podIPs": [{"ip": "127.0.0.1"}],
-            "conditions": [{"type": name, "status": "True", "lastTransitionTime": at} for name in names],
-            "containerStatuses": [
-                _container_status(container, {"running": {"startedAt": at}}, ready=True)
-                for container in self._pod["spec"]["containers"]
-            ],
-        }
+    def _remove_old_claims(self) -> None:
+        """Of claims that were deleted while we did not run."""
+        kept = {self._claim_folder(claim) for claim in self._claims.objects.values()}
+        with contextlib.suppress(FileNotFoundError):
+            for folder in sorted((self._folder / "claims").iterdir()):
+                if folder not in kept:
+                    shutil.rmtree(folder, ignore_errors=True)
 
-    async def main(self) -> list[int]:
-        """The exit codes of the containers."""
-        policy = self._pod["spec"].get("restartPolicy", "Always")
-        containers = self._pod["spec"]["containers"]
-        return list(await asyncio.gather(*(self.container(one, restarts=policy) for one in containers)))
+    def claim(self, namespace: str, name: str) -> Path | None:
+        """The folder of a claim; None if it is not bound."""
+        claim = self._claims.objects.get(f"{namespace}/{name}")
+        if claim is None or claim.status.phase != "Bound":
+            return None
+        folder = self._claim_folder(claim)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
-    async def container(self, container: dict[str, Any], *, restarts: str) -> int:
-        pause = _FIRST_RESTART
-        count = 0
-        file = log_file(self._logs, self._pod["metadata"]["uid"], container["name"])
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def _named_pods(self) -> Iterator[tuple[Pod, str]]:
+        for pod in self._pods.objects.values():
+            if pod.spec.node_name in self._nodes and pod.status.phase not in _FINISHED:
+                yield pod, self._addresses.of(pod.metadata.uid)
+
+    def _endpoints(self, service: Service) -> list[tuple[Pod, str]]:
+        beside = [one for one in self._named_pods() if one[0].metadata.namespace == service.metadata.namespace]
+        return sorted(endpoints(service, beside), key=lambda one: one[0].metadata.name)
+
+    async def _keep_names(self) -> None:
         while True:
-            started = time.time()
-            code, message = await self._process(container, file)
-            again = restarts == "Always" or (restarts == "OnFailure" and code != 0)
-            if self._stopping or not again or code == _CANNOT_RUN:
-                break
-            count += 1
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_RESTART)
-        file.with_suffix(".done").touch()
-        terminated = {
-            "exitCode": code,
-            "reason": "Error" if code else "Completed",
-            "startedAt": format_timestamp(int(started)),
-            "finishedAt": format_timestamp(int(time.time())),
-        }
-        if message:
-            terminated |= {"reason": "CannotRun", "message": message}
-        status = _container_status(container, {"terminated": terminated}, ready=False)
-        self.statuses.append(status | {"restartCount": count})
-        return code
+            await self._names_changed.wait()
+            await asyncio.sleep(_SETTLE_SECONDS)
+            self._names_changed.clear()
+            services = [self._services.objects[name] for name in sorted(self._services.objects)]
+            await self._forwarder.follow(services)
+            uids = {pod.metadata.uid for pod, _ in self._named_pods()} | {one.metadata.uid for one in services}
+            self._addresses.keep(uids | self._tasks.keys())
+            self._names = names_of(self._named_pods(), services, self._forwarder.addresses())
+            for pod in list(self._hosts.values()):
+                self._write_hosts(pod)
 
-    async def _process(self, container: dict[str, Any], file: Path) -> tuple[int, str]:
-        try:
-            environment = environment_of(self._pod, container)
-            command = launched(container, command_of(container, environment), environment)
-            with file.open("ab") as output:
-                process = await asyncio.create_subprocess_exec(
-                    *command, env=environment, cwd=container.get("workingDir") or None,
-                    stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-                )  # fmt: skip
-        except (CannotRun, OSError, ValueError) as error:
-            problem = str(error) if isinstance(error, CannotRun) else f"the command cannot be started: {error}"
-            with file.open("ab") as output:
-                output.write(f"{problem}\n".encode())
-            return _CANNOT_RUN, problem
-        self._processes.add(process)
-        try:
-            code = await process.wait()
-        finally:
-            self._processes.discard(process)
-        return (code if code >= 0 else 128 - code), ""
-
-    async def stop(self, grace: float) -> None:
-        self._stopping = True
-        self._signal(signal.SIGTERM)
-        waiting = [asyncio.ensure_future(process.wait()) for process in self._processes]
-        if waiting:
-            await asyncio.wait(waiting, timeout=grace)
-        self.kill()
-
-    def kill(self) -> None:
-        self._stopping = True
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
-        for process in self._processes:
-            # The whole session: a shell may have started others.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, number)
+    def _write_hosts(self, pod: Mapping[str, Any]) -> Path:
+        """In place: sandboxes have mounted this very file."""
+        uid = pod["metadata"]["uid"]
+        self._hosts[uid] = pod
+        path = self._pod_folder(uid) / "hosts"
+        content = self._names.hosts(pod, self._addresses.of(uid), host_name(pod)).encode()
+        if not path.exists() or path.read_bytes() != content:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+            try:
+                os.pwrite(file, content, 0)
+                os.ftruncate(file, len(content))
+            finally:
+                os.close(file)
+        return path
 
 
-def _container_status(container: dict[str, Any], state: dict[str, Any], *, ready: bool) -> dict[str, Any]:
-    return {
-        "name": container["name"],
-        "image": container.get("image", ""),
-        "imageID": "",
-        "ready": ready,
-        "started": ready,
-        "restartCount": 0,
-        "state": state,
-    }
+class _Claims(Mapping[str, Path]):
+    """The folders of the bound claims in the namespace of a pod, as they are when they are asked for."""
 
+    def __init__(self, runner: ProcessRunner, pod: Pod) -> None:
+        self._runner = runner
+        self._namespace = pod.metadata.namespace
 
-def _ended(pod: dict[str, Any], statuses: list[dict[str, Any]], phase: str, message: str) -> dict[str, Any]:
-    at = format_timestamp(int(time.time()))
-    status: dict[str, Any] = {
-        "phase": phase,
-        "conditions": [
-            {"type": name, "status": "False", "lastTransitionTime": at, "reason": f"Pod{phase}"}
-            for name in ("Ready", "ContainersReady")
-        ],
-    }
-    names = {container["name"] for container in pod.get("spec", {}).get("containers", ())}
-    main = [one for one in statuses if one["name"] in names]
-    if main:
-        status["containerStatuses"] = main
-    if message:
-        status |= {"reason": "Error", "message": message}
-    return status
+    def __getitem__(self, name: str) -> Path:
+        folder = self._runner.claim(self._namespace, name)
+        if folder is None:
+            raise KeyError(name)
+        return folder
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
