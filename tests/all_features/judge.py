@@ -8,6 +8,7 @@ from all_features.case import Case, case_of
 from all_features.checkers import (
     books,
     budgets,
+    domains,
     explanations,
     gangs,
     ledger,
@@ -31,6 +32,7 @@ CHECKERS: dict[str, Callable[[Case, Verdict], None]] = {
     "locks": locks.check, "reservations": reservations.check, "volumes": volumes.check, "budgets": budgets.check,
     "moves": moves.check, "explanations": explanations.check, "liveness": liveness.check,
     "shares": shares.check, "promises": promises.check, "starvation": starvation.check,
+    "domains": domains.check,
 }  # fmt: skip
 
 

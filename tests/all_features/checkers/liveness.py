@@ -3,7 +3,8 @@
 Who is short of its minimum is tried as a whole, who has it with one pod more. Room that is locked for other queues,
 reserved for other jobs, held or promised is not counted. Its queue must stay within its limits and leave the guarantees
 of others; what it deserves is no reason to wait, because what would lie idle is lent to those who can be evicted again.
-Left out: pods with claims, FIFO queues, queues that keep quota for a holder, and what can only be evicted as a whole.
+Left out: pods with claims, FIFO queues, queues that keep quota for a holder, what can only be evicted as a whole, and
+groups that must be close together, which have a checker of their own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 
 from all_features.amounts import amounts, beyond, total
 from all_features.case import Case
+from all_features.domains import layouts
 from all_features.room import Waiting, fit, waiting_units
 from all_features.scenario import PodSpec, key
 from all_features.verdict import Verdict
@@ -24,9 +26,10 @@ def check(case: Case, verdict: Verdict) -> None:
     if not is_quiet(case):
         verdict.judged["liveness: left out, something happens"] += 1
         return
+    close = layouts(case)
     for waiting in waiting_units(case, case.report):
         pods = waiting.needed()
-        if pods is None or _left_out(case, waiting):
+        if pods is None or waiting.unit.name in close or _left_out(case, waiting):
             verdict.judged["liveness: left out"] += 1
             continue
         verdict.judged["liveness: waiting"] += 1
