@@ -18,6 +18,10 @@ from stromboli.files import open_for_append, private_folder, write_secret
 PROGRAMS: Final = ("etcd", "kube-apiserver")
 _PATIENCE: Final = 120.0  # seconds until the server answers; five are usual
 
+# What has to be turned on for Kubernetes' own groups of pods, where a server knows it.
+_GATES: Final = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
+_VERSIONS: Final = ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3")
+
 
 def find_assets() -> Path:
     """The folder that KUBEBUILDER_ASSETS names. Raises UserError."""
@@ -79,10 +83,22 @@ class RealServer(Service):
             "--max-requests-inflight=10000",
             "--max-mutating-requests-inflight=10000",
             "--enable-priority-and-fairness=false",
+            *await self._workload_groups(),
         )
         self.url = f"https://127.0.0.1:{port}"
         write_kubeconfig(self.kubeconfig, server=self.url, authority=identity.authority, token=token)
         await self._until_ready(token, identity.authority)
+
+    async def _workload_groups(self) -> list[str]:
+        asked = await asyncio.create_subprocess_exec(
+            self._assets / "kube-apiserver", "--help", stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        said = (await asked.communicate())[0].decode(errors="replace")
+        if not all(f"{gate}=true|false" in said for gate in _GATES):
+            return []
+        on = {"feature-gates": _GATES, "runtime-config": _VERSIONS}
+        return [f"--{option}={','.join(f'{name}=true' for name in names)}" for option, names in on.items()]
 
     async def _run(self, program: str, *arguments: str) -> None:
         with os.fdopen(open_for_append(self._folder / f"{program}.log"), "ab") as log:
