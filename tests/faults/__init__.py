@@ -11,4 +11,5 @@ meetings      what happens just before or after a write
 checkers      invariants, after every write and at the end
 run           one plan, from the start of its world to the verdict
 shrink        the fewest steps that still fail
+mistakes      those that worlds must notice
 """

@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
+from .mistakes import MISTAKES, try_all
 from .plan import Plan, draw
 from .run import Verdict, judge
 from .shrink import shrink
@@ -32,14 +33,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--shrink", type=int, metavar="SEED", help="find the fewest steps that still fail, and print them"
     )
-    parser.add_argument("--keep-going", action="store_true", help="do not stop after five worlds that fail")
+    parser.add_argument("--until", type=int, default=5, metavar="N", help="stop after so many worlds that fail")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop for worlds that fail")
+    parser.add_argument(
+        "--mistakes", nargs="*", choices=(*MISTAKES, []), metavar="NAME", help="try whether they notice our mistakes"
+    )
     parser.add_argument("--processes", type=int, default=1, help="how many worlds run at the same time")
     options = parser.parse_args(arguments)
     if options.replay is not None:
         return _replay(_plan(options.plan, options.replay))
     if options.shrink is not None:
         return _shrink(_plan(options.plan, options.shrink))
-    return _soak(options.first, options.seeds, options.hours, options.keep_going, options.processes)
+    if options.mistakes is not None:
+        return try_all(options.mistakes, options.first, options.seeds)
+    until = sys.maxsize if options.keep_going else options.until
+    return _soak(options.first, options.seeds, options.hours, until, options.processes)
 
 
 def _plan(file: Path | None, seed: int) -> Plan:
@@ -66,7 +74,7 @@ def _shrink(plan: Plan) -> int:
     return 1
 
 
-def _soak(first: int, seeds: int, hours: float | None, keep_going: bool, processes: int) -> int:
+def _soak(first: int, seeds: int, hours: float | None, until: int, processes: int) -> int:
     began = time.monotonic()
     hits: Counter[tuple[str, str]] = Counter()
     failed: list[int] = []
@@ -86,7 +94,7 @@ def _soak(first: int, seeds: int, hours: float | None, keep_going: bool, process
             seed += 1
         spent = time.monotonic() - began
         print(f"{seed - first} worlds, {(seed - first) / spent:.2f}/s, {len(failed)} failed", flush=True)
-        if len(failed) >= 5 and not keep_going:
+        if len(failed) >= until:
             break
     print(coverage(hits))
     print(f"All histories: {histories.hexdigest()}")

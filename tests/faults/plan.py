@@ -34,6 +34,11 @@ class Plan:
     def has_volumes(self) -> bool:
         return any(step.do == "storage" for step in self.steps)
 
+    @property
+    def longest_grace(self) -> float:
+        """Seconds that a pod can take to leave."""
+        return max((step.arguments.get("grace", 0.0) for step in self.steps), default=0.0)
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
 

@@ -135,10 +135,11 @@ class _Run:
         at_rest = AtRest(self.truth)
         if not self._ends_early(at_rest):
             self._check_statuses(at_rest)
-            self.world.run_until(calm + END)
+            end = calm + END + max(0.0, self.plan.longest_grace - TRUE)  # whoever made room last is gone
+            self.world.run_until(end)
             found = self._check(at_rest)
             if any(rule == "rest" for rule, _ in found):  # it may be that the last pod has just ended
-                self.world.run_until(calm + END + REST)
+                self.world.run_until(end + REST)
                 found = [one for one in found if one[0] != "rest"] + self._check(at_rest)
             for rule, text in found:
                 self.report(rule, text)

@@ -8,8 +8,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from .__main__ import coverage, main
 from .meetings import ACTS
+from .mistakes import MISTAKES
 from .plan import MINUTES, Plan, draw
 from .run import judge
 from .shrink import shrink
@@ -71,6 +74,14 @@ def test_the_table_of_coverage_says_what_was_hit() -> None:
     assert lines[0].startswith("409 ")
     assert lines[0].endswith("4    2 kinds: POST pods/binding 3, PUT leases 1")
     assert lines[1].split()[:2] == ["stale-read", "2"]
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_that_must_be_noticed_can_still_be_made(name: str) -> None:
+    mistake = MISTAKES[name]
+    code = (ROOT / "src" / "stromboli" / mistake.file).read_text()
+    assert code.count(mistake.right) == 1
+    compile(code.replace(mistake.right, mistake.wrong), mistake.file, "exec")
 
 
 def test_the_command_replays_and_soaks(capsys) -> None:  # type: ignore[no-untyped-def]
