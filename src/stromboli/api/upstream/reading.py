@@ -17,9 +17,9 @@ from stromboli.api.kinds.metadata import Condition
 from stromboli.api.kinds.workloads import CompositePodGroup, WorkloadPodGroup
 
 PREFIX: Final = "scheduling.stromboli.io/"
-ADMITTED: Final = f"{PREFIX}Admitted"
+ADMITTED: Final = "scheduling.stromboli.io/Admitted"
 """Its reason is the phase."""
-QUEUE: Final = f"{PREFIX}Queue"
+QUEUE: Final = "scheduling.stromboli.io/Queue"
 
 INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 COMPOSITE_INITIALLY_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
