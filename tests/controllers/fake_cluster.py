@@ -41,18 +41,12 @@ from stromboli.api import (
 )
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Deleted
-from stromboli.controllers import Change, ControllerManager, Create, Delete, EnsureOwned, Notify, Probe, Update
+from stromboli.controllers import Change, ControllerManager, Create, Delete, EnsureOwned, Notify, Update
 
 T = TypeVar("T", bound=KObject)
 
 
-_DEPENDENTS: tuple[type[KObject], ...] = (
-    Pod,
-    PodGroup,
-    ReplicaSet,
-    ControllerRevision,
-    BatchJob,
-)  # what goes with its owner
+_DEPENDENTS: tuple[type[KObject], ...] = (Pod, PodGroup, ReplicaSet, ControllerRevision, BatchJob)  # what goes with its owner
 
 
 class FakeCluster:
@@ -63,7 +57,6 @@ class FakeCluster:
         self._make_controllers = controllers
         self.controllers = controllers()
         self.notices: list[Notify] = []
-        self.probes: list[Probe] = []  # what pods were asked, and did not answer yet
         self.provided: dict[str, Mapping[str, Any]] = {}  # what belongs to jobs, by kind and name
         self.grace = 0.0
         self.collects_garbage = True  # deletes what a deleted object owned
@@ -236,8 +229,6 @@ class FakeCluster:
                 self.remove(obj)
             case Notify():
                 self.notices.append(change)
-            case Probe():
-                self.probes.append(change)
             case EnsureOwned(_, owned):
                 name = f"{owned.kind} {owned.name}"
                 if name not in self.provided or not (owned.create_only or owned.unread):
