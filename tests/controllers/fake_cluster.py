@@ -41,12 +41,18 @@ from stromboli.api import (
 )
 from stromboli.api.timestamps import format_timestamp
 from stromboli.cluster import Applied, Deleted
-from stromboli.controllers import Change, ControllerManager, Create, Delete, EnsureOwned, Notify, Update
+from stromboli.controllers import Change, ControllerManager, Create, Delete, EnsureOwned, Notify, Probe, Update
 
 T = TypeVar("T", bound=KObject)
 
 
-_DEPENDENTS: tuple[type[KObject], ...] = (Pod, PodGroup, ReplicaSet, ControllerRevision, BatchJob)  # what goes with its owner
+_DEPENDENTS: tuple[type[KObject], ...] = (
+    Pod,
+    PodGroup,
+    ReplicaSet,
+    ControllerRevision,
+    BatchJob,
+)  # what goes with its owner
 
 
 class FakeCluster:
@@ -57,6 +63,7 @@ class FakeCluster:
         self._make_controllers = controllers
         self.controllers = controllers()
         self.notices: list[Notify] = []
+        self.probes: list[Probe] = []  # what pods were asked, and did not answer yet
         self.provided: dict[str, Mapping[str, Any]] = {}  # what belongs to jobs, by kind and name
         self.grace = 0.0
         self.collects_garbage = True  # deletes what a deleted object owned
@@ -229,6 +236,8 @@ class FakeCluster:
                 self.remove(obj)
             case Notify():
                 self.notices.append(change)
+            case Probe():
+                self.probes.append(change)
             case EnsureOwned(_, owned):
                 name = f"{owned.kind} {owned.name}"
                 if name not in self.provided or not (owned.create_only or owned.unread):

@@ -13,7 +13,8 @@ from stromboli.api.rules.walk import Part, parts
 from stromboli.kube.crds import definitions
 
 _ROOTS = (
-    kinds.Queue, kinds.PodGroup, kinds.Job, kinds.CronJob, kinds.Command, kinds.Reservation, kinds.HyperNode, kinds.Pod,
+    kinds.Queue, kinds.PodGroup, kinds.Job, kinds.CronJob, kinds.JobFlow, kinds.Command, kinds.Reservation,
+    kinds.HyperNode, kinds.Pod,
 )  # fmt: skip
 _OF_JOBS = "job_template"  # of a CronJob: the page says once that the rules of Jobs hold there
 _LONGEST = 300  # characters of a pattern that is shown
@@ -56,6 +57,8 @@ def field_rows() -> list[str]:
     rows = []
     for definition in definitions().values():
         kind = definition["spec"]["names"]["kind"]
+        if kind == "JobTemplate":  # as a Job
+            continue
         schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         rows += [f"| {kind} | `{field}` | {must} |" for field, must in _fields(schema, "") if field[:6] != "status"]
     return list(dict.fromkeys(rows))

@@ -55,6 +55,7 @@ SCHEDULER: Mapping[tuple[str, str], str] = {
 FINALIZERS: Mapping[tuple[str, str], str] = {
     ("batch.volcano.sh", "jobs/finalizers"): "update",
     ("batch.volcano.sh", "cronjobs/finalizers"): "update",
+    ("flow.volcano.sh", "jobflows/finalizers"): "update",
     ("", "pods/finalizers"): "update",
     ("apps", "daemonsets/finalizers"): "update",
     ("apps", "replicasets/finalizers"): "update",
@@ -77,6 +78,10 @@ CONTROLLERS: Mapping[tuple[str, str], str] = {
     ("batch.volcano.sh", "jobs/status"): "patch",
     ("batch.volcano.sh", "cronjobs"): "list watch",
     ("batch.volcano.sh", "cronjobs/status"): "patch",
+    ("flow.volcano.sh", "jobflows"): "list watch",
+    ("flow.volcano.sh", "jobflows/status"): "patch",
+    ("flow.volcano.sh", "jobtemplates"): "list watch",
+    ("flow.volcano.sh", "jobtemplates/status"): "patch",
     ("scheduling.volcano.sh", "podgroups"): "list watch create patch delete",
     ("scheduling.volcano.sh", "podgroups/status"): "patch",
     ("scheduling.volcano.sh", "queues"): "list watch create patch",

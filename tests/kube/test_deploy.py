@@ -387,6 +387,15 @@ def test_the_processes_can_do_their_work_with_these_rights(
     assert cluster.admin.list(job)
     cluster.admin.delete(f"{cron_jobs}/tick")
 
+    # A JobFlow creates another.
+    flows = f"/apis/flow.volcano.sh/v1alpha1/namespaces/{cluster.namespace}/jobflows"
+    one = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate", "metadata": {"name": "one"}}
+    cluster.admin.create(flows.replace("jobflows", "jobtemplates"), {**one, "spec": every["jobTemplate"]["spec"]})
+    flow = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": {"name": "flow"}}
+    cluster.admin.create(flows, {**flow, "spec": {"flows": [{"name": "one"}]}})
+    eventually(lambda: cluster.admin.get(f"{flows}/flow").get("status", {}).get("jobStatusList"), timeout=60)
+    cluster.admin.delete(f"{flows}/flow")
+
     # A queue is closed by a command.
     queue = cluster.queue("closed")
     commands = "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands"

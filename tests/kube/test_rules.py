@@ -24,6 +24,8 @@ PATHS = {
     "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
     "Job": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs",
     "CronJob": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/cronjobs",
+    "JobFlow": "/apis/flow.volcano.sh/v1alpha1/namespaces/{}/jobflows",
+    "JobTemplate": "/apis/flow.volcano.sh/v1alpha1/namespaces/{}/jobtemplates",
     "Command": "/apis/bus.volcano.sh/v1alpha1/namespaces/{}/commands",
     "Reservation": "/apis/scheduling.volcano.sh/v1alpha1/reservations",
     "HyperNode": "/apis/topology.volcano.sh/v1alpha1/hypernodes",

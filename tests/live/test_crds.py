@@ -19,7 +19,7 @@ from stromboli.kube.crds.definitions import OPEN, RULES_KEY
 from validation.cel_rules import cel_broken, filled_in, schemas
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-TEMPLATES = ("CronJob", "Job", "Reservation")
+TEMPLATES = ("CronJob", "Job", "JobTemplate", "Reservation")
 FILES = {**files(), **policy_files(), **mutation_files()}
 
 

@@ -29,8 +29,8 @@ def allowed(role: Any) -> set[tuple[str, str, str]]:
 
 def test_who_may_edit_writes_these_kinds_and_no_status() -> None:
     own = {
-        ("batch.volcano.sh", "jobs"), ("batch.volcano.sh", "cronjobs"), ("scheduling.volcano.sh", "podgroups"),
-        ("bus.volcano.sh", "commands"),
+        ("batch.volcano.sh", "jobs"), ("batch.volcano.sh", "cronjobs"), ("flow.volcano.sh", "jobflows"),
+        ("flow.volcano.sh", "jobtemplates"), ("scheduling.volcano.sh", "podgroups"), ("bus.volcano.sh", "commands"),
     }  # fmt: skip
     assert allowed(roles()["stromboli-edit"]) == {(verb, *kind) for verb in WRITE for kind in own}
 

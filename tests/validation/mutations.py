@@ -72,6 +72,22 @@ BASES: tuple[Document, ...] = (
         },
     },
     {
+        "apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f", "namespace": "default"},
+        "spec": {"jobRetainPolicy": "delete", "flows": [
+            {"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}},
+            {"name": "c", "patch": {"jobSpec": {"queue": "q"}}, "dependsOn": {"targets": ["a", "b"], "probe": {
+                "httpGetList": [{"taskName": "a", "path": "/a", "port": 80, "httpHeader": {"name": "A", "value": "b"}}],
+                "tcpSocketList": [{"port": 80}], "taskStatusList": [{"taskName": "a", "phase": "Running"}]}}},
+        ]},
+    },
+    {
+        "apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate",
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": {
+            "minAvailable": 1, "plugins": {"svc": []}, "tasks": [_task("a"), _task("b", dependsOn={"name": ["a"]})],
+        },
+    },
+    {
         "apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "h"},
         "spec": {
             "tier": 2, "tierName": "block",
@@ -113,6 +129,16 @@ _EXTRAS: dict[str, tuple[tuple[tuple[str, ...], Any], ...]] = {
         (("spec", "timeZone"), "a b"), (("spec", "concurrencyPolicy"), "Never"), (("metadata", "name"), "t" * 53),
         (("spec", "jobTemplate", "spec", "minAvailable"), 9),
         (("spec", "jobTemplate", "spec", "plugins"), {"magic": []}),
+    ),
+    "JobFlow": (
+        (("spec", "flows"), [
+            {"name": "a", "dependsOn": {"targets": ["b"]}}, {"name": "b", "dependsOn": {"targets": ["a"]}}]),
+        (("spec", "flows"), [{"name": "a", "dependsOn": {"targets": ["a"]}}]),
+        (("spec", "flows"), [{"name": "a", "dependsOn": {"targets": ["z"]}}]), (("spec", "jobRetainPolicy"), "keep"),
+    ),
+    "JobTemplate": (
+        (("spec", "minAvailable"), 9), (("spec", "plugins", "magic"), []),
+        (("spec", "tasks"), [_task("a"), _task("a")]),
     ),
     "PodGroup": (
         (("spec", "subGroupPolicy"), [{"labelSelector": {"matchLabels": {"-a": "b"}}}]),

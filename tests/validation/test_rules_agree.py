@@ -71,7 +71,7 @@ def _is_for_kubernetes(field: str, *, is_ours: bool) -> bool:
 def test_they_agree_about_changes(seed: int) -> None:
     changed = 0
     olds = {base["kind"]: base for base in BASES}
-    for document in mutated(1000 + seed, 500):
+    for document in mutated(1000 + seed, 600):
         old = copy.deepcopy(olds[document["kind"]])
         if old["kind"] == "PodGroup":
             old["status"] = {"phase": Random(seed).choice(("Pending", "Running"))}

@@ -23,6 +23,8 @@ from stromboli.api import (
     CronJob,
     HyperNode,
     Job,
+    JobFlow,
+    JobTemplate,
     KObject,
     PodGroup,
     Queue,
@@ -38,7 +40,7 @@ from stromboli.api.rules import RULES, Door
 from stromboli.api.rules.table import Broken
 from stromboli.api.rules.walk import structs
 from stromboli.api.validation.conversion import convert
-from stromboli.controllers import ControllerManager, Update
+from stromboli.controllers import ControllerManager, Notify, Update
 from stromboli.embedded.schema import custom_schema, validate_custom
 from stromboli.kube.crds.definitions import NEWEST
 from validation.cel_rules import filled_in, schemas
@@ -118,7 +120,10 @@ def said_by_controllers(obj: KObject) -> str:
         return ""
     default(obj)
     cluster = FakeCluster(obj, controllers=lambda: ControllerManager(validate=True))
-    written = [change.object for change in cluster.pass_once() if isinstance(change, Update)]
+    changes = cluster.pass_once()
+    if isinstance(obj, JobFlow | JobTemplate):
+        return next((one.message for one in changes if isinstance(one, Notify) and one.reason == "Invalid"), "")
+    written = [change.object for change in changes if isinstance(change, Update)]
     return next((said for one in written if type(one) is type(obj) and (said := _rejection(one))), "")
 
 

@@ -11,6 +11,7 @@ from .kinds import CLUSTER_SCOPED, KObject
 from .kinds.apps import DaemonSet, Deployment, DeploymentSpec, ReplicaSet, RollingUpdateDeployment, StatefulSet
 from .kinds.batch import CronJob, CronJobSpec, Job, JobSpec, PodGroup, Queue, Reservation, TaskSpec
 from .kinds.core import Node
+from .kinds.flow import JobTemplate
 from .kinds.jobs import BatchCronJob, BatchCronJobSpec, BatchJob, BatchJobSpec
 from .kinds.pods import Pod, PodSpec
 from .names import DEFAULT_NAMESPACE, DEFAULT_QUEUE, DEFAULT_SCHEDULER
@@ -53,6 +54,8 @@ def default(obj: KObject) -> None:
             _job(obj.spec)
         case CronJob():
             _cron_job(obj.spec)
+        case JobTemplate():
+            _job_template(obj.spec)
         case Reservation():
             _reservation(obj)
 
@@ -116,14 +119,20 @@ def _cron_schedule(spec: CronJobSpec | BatchCronJobSpec) -> None:
         spec.failed_jobs_history_limit = FAILED_JOBS
 
 
-def _job(spec: JobSpec) -> None:
+def _job_template(spec: JobSpec) -> None:
+    """What does not depend on other fields: a flow may change those in its Job."""
     spec.queue = spec.queue or DEFAULT_QUEUE
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
     spec.max_retry = spec.max_retry or MAX_RETRY  # 0 means the default, as in Volcano
+    for task in spec.tasks:
+        task.max_retry = task.max_retry or MAX_RETRY
+
+
+def _job(spec: JobSpec) -> None:
+    _job_template(spec)
     total = 0
     for index, task in enumerate(spec.tasks):
         task.name = task.name or f"default{index}"
-        task.max_retry = task.max_retry or MAX_RETRY
         task.min_available = task_minimum(task)
         total += task.min_available
         _pod_spec(task.template.spec)

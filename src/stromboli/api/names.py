@@ -39,6 +39,10 @@ VOLCANO_PREFIX = "volcano.sh/"
 # What the CronJob controller writes on the Jobs it creates: the time for which they are.
 SCHEDULED_AT = "volcano.sh/cronjob-scheduled-timestamp"
 
+# What the JobFlow controller writes on the Jobs it creates, as labels and as annotations: "namespace.name".
+CREATED_BY_FLOW = "volcano.sh/createdByJobFlow"
+CREATED_BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
+
 # Who made a HyperNode, if no user did.
 TOPOLOGY_SOURCE = "volcano.sh/network-topology-source"
 

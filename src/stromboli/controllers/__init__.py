@@ -7,7 +7,7 @@ several share.
 
 from __future__ import annotations
 
-from .changes import Change, Create, Delete, EnsureOwned, Notify, Objects, OwnedObject, Update
+from .changes import Change, Create, Delete, EnsureOwned, Notify, Objects, OwnedObject, Probe, Update
 from .commands import next_commands
 from .job import PodLimits
 from .manager import ControllerManager
@@ -29,6 +29,7 @@ __all__ = [
     "Objects",
     "OwnedObject",
     "PodLimits",
+    "Probe",
     "QueueLocks",
     "Update",
     "VolumeProvisioner",

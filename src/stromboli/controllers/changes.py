@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from stromboli.api import CronJobTemplate, Job, KObject, PodTemplateSpec, TaskSpec
+from stromboli.api import CronJobTemplate, Job, JobFlow, JobTemplate, KObject, Pod, PodTemplateSpec, TaskSpec
 
 T = TypeVar("T", bound=KObject)
 
@@ -25,13 +25,21 @@ class Objects(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class FromTemplate:
+    """A Job is made of a JobTemplate, with changes that are as a user wrote them."""
+
+    template: JobTemplate
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Create:
     """Create the object if it does not exist. A pod made from a task's template names the task, what a workload makes
-    names the template of its pods, and a Job made from the template of a CronJob that template: it may have fields that
-    our types do not, and a caller that knows them adds them."""
+    names the template of its pods, and a Job of a CronJob or JobFlow the template that it was made from: it may have
+    fields that our types do not, and a caller that knows them adds them."""
 
     object: KObject
-    source: TaskSpec | CronJobTemplate | PodTemplateSpec | None = None
+    source: TaskSpec | CronJobTemplate | FromTemplate | PodTemplateSpec | None = None
     owner: KObject | None = None  # for whom it is, if it does not say so itself
 
 
@@ -82,4 +90,20 @@ class EnsureOwned:
     owned: OwnedObject
 
 
-Change = Create | Update | Delete | Notify | EnsureOwned
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Talk to a pod, and report the answer with `ControllerManager.probe_answered`. Nothing else depends on it."""
+
+    object: JobFlow
+    pod: Pod
+    port: int
+    path: str | None = None  # of an HTTP request; None: only connect
+    header: tuple[str, str] | None = None
+
+    @property
+    def question(self) -> tuple[str, int, str | None, tuple[str, str] | None]:
+        """The same for all flows that ask it."""
+        return self.pod.metadata.uid, self.port, self.path, self.header
+
+
+Change = Create | Update | Delete | Notify | EnsureOwned | Probe

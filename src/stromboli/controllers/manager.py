@@ -6,6 +6,7 @@ are none. In between it reports
     every object that was created, changed or deleted       `observe`
     deleted pods, with the circumstances of the deletion    `pod_deleted`
     changes that could not be made                          `change_failed`, `owned_write_failed`
+    what pods answered that it wanted to be asked           `probe_answered`
 
 and it may ask when something is due next, so that virtual time can jump there. A pass visits what has changed since the
 last one and what is due (see work_queue), so a pass in which nothing happened costs nothing, however large the cluster
@@ -19,13 +20,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from stromboli.api import CronJob, Job, KObject, Pod, PodGroup, Queue, key, names
+from stromboli.api import CronJob, Job, JobTemplate, KObject, Pod, PodGroup, Queue, key, names
 from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 from stromboli.cluster import Applied, Deleted
 
-from .changes import Change, Objects, Update
+from .changes import Change, Objects, Probe, Update
 from .cron import KUBERNETES, VOLCANO, CronJobController
 from .disruption_budget import DisruptionBudgetController
+from .flow import JobFlowController, JobTemplateController
 from .hyper_nodes import HyperNodeController, HyperNodeDiscovery
 from .job import JobController, PodLimits, check_job
 from .object_warnings import ObjectWarnings
@@ -103,6 +105,7 @@ class ControllerManager:
             self._pods, self._validator, scheduler_name=scheduler_name,
             visits=None if pod_limits is None else pod_limits.visits,
         )  # fmt: skip
+        self._flows = JobFlowController(self._pods, scheduler_name=scheduler_name, validates=validate)
         self._controllers: list[Controller] = [
             self._jobs,
             self._groups,
@@ -115,6 +118,8 @@ class ControllerManager:
             ReservationController(retention=reservation_retention, validates=validate),
             HyperNodeController(),
             CronJobController(VOLCANO, validates=validate),
+            self._flows,
+            JobTemplateController(scheduler_name=scheduler_name, validates=validate),
         ]
         if topology_keys:
             self._controllers.append(HyperNodeDiscovery(topology_keys))
@@ -160,7 +165,7 @@ class ControllerManager:
             return  # the first pass reads everything
         obj = event.object
         # Those of an API server are of classes derived from these.
-        kind = next((kind for kind in (Job, CronJob) if isinstance(obj, kind)), type(obj))
+        kind = next((kind for kind in (Job, CronJob, JobTemplate) if isinstance(obj, kind)), type(obj))
         observers = self._observers.get(kind)
         if observers is None:
             return
@@ -186,6 +191,10 @@ class ControllerManager:
     def owned_write_failed(self, job: Job, error: str) -> None:
         """Report that an object which a Job owns could not be written: its status says so after the next pass."""
         self._jobs.write_failed(job, error)
+
+    def probe_answered(self, probe: Probe, now: float, *, answered: bool) -> None:
+        """Report what became of a `Probe`."""
+        self._flows.probe_answered(probe, answered=answered, now=now)
 
     def pod_deleted(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """Report that a pod is evicted, and that its object is gone. The second report of a pod has no effect."""

@@ -7,7 +7,7 @@ reference is used only for owners that we cannot see, such as a DaemonSet.
 
 from __future__ import annotations
 
-from stromboli.api import BatchCronJob, CronJob, Job, ObjectMeta, OwnerReference, Pod, ReplicaSet, StatefulSet
+from stromboli.api import BatchCronJob, CronJob, Job, JobFlow, ObjectMeta, OwnerReference, Pod, ReplicaSet, StatefulSet
 
 from .changes import Objects
 
@@ -32,7 +32,7 @@ def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
-def owner_reference_to(owner: Owner | CronJob | BatchCronJob | Pod) -> OwnerReference:
+def owner_reference_to(owner: Owner | CronJob | BatchCronJob | JobFlow | Pod) -> OwnerReference:
     return OwnerReference(
         api_version=owner.api_version,
         kind=owner.kind,
@@ -61,6 +61,10 @@ def refers_to_job(reference: OwnerReference) -> bool:
 
 def refers_to_cron_job(reference: OwnerReference) -> bool:
     return reference.kind == "CronJob" and reference.api_version.startswith(_JOB_API_GROUP)
+
+
+def refers_to_job_flow(reference: OwnerReference) -> bool:
+    return reference.kind == "JobFlow" and reference.api_version.startswith("flow.volcano.sh/")
 
 
 def find_owner(reference: OwnerReference, namespace: str, objects: Objects) -> Owner | None:

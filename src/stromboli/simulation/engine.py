@@ -27,7 +27,7 @@ from stromboli.api.quantity import stated_amount
 from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.cluster.ledger import ON_NODE
 from stromboli.cluster.queue_index import unoffered_use
-from stromboli.controllers import DEFAULT_RETENTION, Change, ControllerManager, Create, QueueLocks, Update
+from stromboli.controllers import DEFAULT_RETENTION, Change, ControllerManager, Create, Probe, QueueLocks, Update
 from stromboli.descheduling import Descheduler
 from stromboli.scheduling.decisions import Cycle
 from stromboli.scheduling.explanation.orphans import upstream_statuses
@@ -390,14 +390,22 @@ class Engine:
             changes = [] if "controllers" in self._away else self._controllers.reconcile(store, now)
             fruitless = self._owners_of_refused(changes)
             for change in changes:
-                if not (isinstance(change, Update) and change.object.metadata.uid in fruitless):
+                if isinstance(change, Probe):
+                    self._answer(change, now)
+                elif not (isinstance(change, Update) and change.object.metadata.uid in fruitless):
                     self._writer.apply_change(change, at)
             if descheduler is not None:
                 descheduler.advance(at)
-            if store.version == before:
+            if store.version == before and not any(isinstance(change, Probe) for change in changes):
                 self._settled_version, self._settled_at = before, at
                 return
         raise ControllerLoopError(f"controllers still change {self._writer.last_changed} after {MAX_PASSES} passes")
+
+    def _answer(self, probe: Probe, now: float) -> None:
+        """Pods run nothing here: one that runs answers whatever it is asked."""
+        pod = self.world.store.get(Pod, key(probe.pod))
+        runs = pod is not None and pod.metadata.uid == probe.pod.metadata.uid and pod.status.phase == "Running"
+        self._controllers.probe_answered(probe, now, answered=runs)
 
     def _owners_of_refused(self, changes: Sequence[Change]) -> set[str]:
         """The uids of owners whose new objects are refused. Their own updates are not applied: a ReplicaSet counts the

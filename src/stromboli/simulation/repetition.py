@@ -23,6 +23,7 @@ from stromboli.api import (
     BatchJob,
     CronJob,
     Job,
+    JobFlow,
     KObject,
     PersistentVolumeClaim,
     Pod,
@@ -108,6 +109,7 @@ class RepetitionDetector:
                 (self._lasting_name(job), job.status.active, job.status.succeeded, job.status.failed)
                 for job in store.list(BatchJob)
             ),
+            [(key(one), one.status.state.phase, tuple(one.status.completed_jobs)) for one in store.list(JobFlow)],
             [
                 (key(claim), claim.status.phase, selected_node(claim), self._failures_to_come(claim))
                 for claim in store.list(PersistentVolumeClaim)

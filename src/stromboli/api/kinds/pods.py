@@ -194,6 +194,7 @@ class PodStatus(ApiStruct):
     reason: str = ""
     message: str = ""
     start_time: str | None = None
+    pod_ip: str = field(default="", name="podIP")
 
 
 class Pod(ApiObject):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from .apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
 from .batch import Command, CronJob, Job, PodGroup, Queue, Reservation
 from .core import Namespace, Node, PodDisruptionBudget, PriorityClass, ResourceQuota
+from .flow import JobFlow, JobTemplate
 from .jobs import BatchCronJob, BatchJob
 from .pods import Pod
 from .storage import CSIDriver, CSINode, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -31,6 +32,8 @@ KObject = (
     | PodGroup
     | Job
     | CronJob
+    | JobFlow
+    | JobTemplate
     | Command
     | Reservation
     | HyperNode
@@ -60,6 +63,8 @@ KINDS: dict[tuple[str, str], type[KObject]] = {
     ("scheduling.volcano.sh/v1beta1", "PodGroup"): PodGroup,
     ("batch.volcano.sh/v1alpha1", "Job"): Job,
     ("batch.volcano.sh/v1alpha1", "CronJob"): CronJob,
+    ("flow.volcano.sh/v1alpha1", "JobFlow"): JobFlow,
+    ("flow.volcano.sh/v1alpha1", "JobTemplate"): JobTemplate,
     ("batch/v1", "Job"): BatchJob,  # behind Volcano's: who names a Job without a version means that one
     ("batch/v1", "CronJob"): BatchCronJob,
     ("bus.volcano.sh/v1alpha1", "Command"): Command,

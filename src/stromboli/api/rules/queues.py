@@ -46,7 +46,7 @@ def _locks_something(guarantee: Guarantee) -> str:
 
 def _steps(queue: Queue) -> tuple[list[str], list[str]] | None:
     path, weights = (queue.metadata.annotations.get(name) for name in (HIERARCHY, HIERARCHY_WEIGHTS))
-    return None if path is None and weights is None else ((path or "").split("/"), (weights or "").split("/"))
+    return ((path or "").split("/"), (weights or "").split("/")) if path or weights else None
 
 
 def _path(queue: Queue) -> str:
@@ -92,10 +92,7 @@ _GIVEN_PATH: Final = _annotation(HIERARCHY)
 _GIVEN_STEPS: Final = f"{_annotation(HIERARCHY)}.split('/')"
 _GIVEN_WEIGHTS: Final = f"{_annotation(HIERARCHY_WEIGHTS)}.split('/')"
 _POSITIVE: Final = f"w.matches('{QUANTITY}') && quantity(w).compareTo(quantity('1')) >= 0"
-_HAS_NONE: Final = (
-    "!has(self.metadata.annotations)"
-    f" || !('{HIERARCHY}' in self.metadata.annotations) && !('{HIERARCHY_WEIGHTS}' in self.metadata.annotations)"
-)
+_HAS_NONE: Final = f"{_GIVEN_PATH} == '' && {_annotation(HIERARCHY_WEIGHTS)} == ''"
 
 RULES: Final = (
     Rule(

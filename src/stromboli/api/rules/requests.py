@@ -84,7 +84,7 @@ def _submitter(kind: str) -> RequestRule:
 
 
 REQUEST_RULES: Final = (
-    *(_submitter(kind) for kind in ("Job", "CronJob", "PodGroup", "Pod")),
+    *(_submitter(kind) for kind in ("Job", "CronJob", "JobFlow", "PodGroup", "Pod")),
     *_submission("Job", "jobs", (CREATE,)),
     # What a controller makes for an object that was accepted is judged with that object.
     *_submission("PodGroup", "groups", (CREATE, UPDATE), f"{_OWNED}{_SAME_QUEUE}"),

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from . import cron_jobs, groups, hyper_nodes, jobs, lifecycle_policies, others, queues, reservations
+from . import cron_jobs, groups, hyper_nodes, job_flows, jobs, lifecycle_policies, others, queues, reservations
 from .rule import Rule
 from .walk import structs
 
@@ -20,6 +20,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *groups.RULES,
     *jobs.RULES,
     *cron_jobs.RULES,
+    *job_flows.RULES,
     *lifecycle_policies.RULES,
     *reservations.RULES,
     *hyper_nodes.RULES,
@@ -74,6 +75,11 @@ UNSEEN: Final = (
            _NUMBERS),
     Unseen("CronJob", "spec.timeZone", "must be a time zone that the controllers know", "CEL cannot ask for one"),
     Unseen("CronJob", "spec.jobTemplate", "what is said here of a Job", "the server judges it when it creates the Job"),
+    Unseen("JobFlow", "spec.flows", "must not lead back to a flow over its targets",
+           "CEL cannot follow a path of unknown length"),
+    Unseen("JobFlow", "spec.flows[].name", "must be a JobTemplate; the Job is created once it exists", _OTHERS),
+    Unseen("JobFlow", "spec.flows[].patch", "must make a valid Job of its template", _OTHERS),
+    Unseen("JobTemplate", "spec", "what is said here of a Job", "the server judges it when it creates the Job"),
     Unseen("PodGroup", "spec.minResources[]", "must be less than 2^63 units, as all amounts", _NUMBERS),
     Unseen("PodGroup", "spec.queue", "must exist; the PodGroup waits until it does", _OTHERS),
     Unseen("Reservation", "spec.template", "must be a valid pod template that requests at least one resource", _LATER),

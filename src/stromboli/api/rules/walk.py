@@ -15,12 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from stromboli.api.errors import member_path
-from stromboli.api.kinds import batch, metadata, topology
+from stromboli.api.kinds import batch, flow, metadata, topology
 
-_OURS: Final = (batch.__name__, topology.__name__, metadata.__name__)
+_OURS: Final = (batch.__name__, flow.__name__, topology.__name__, metadata.__name__)
 """Where the structs are defined in which we look for others: not those of pods, which Kubernetes judges."""
 
-TEMPLATES: Final = (batch.CronJobTemplate,)
+TEMPLATES: Final = (batch.CronJobTemplate, flow.JobTemplate)
 """From these, objects are made later. What must not change in an object may change in its template."""
 
 
@@ -63,7 +63,7 @@ def parts(kind: type[Struct], ruled: frozenset[type[Struct]], *, on_update: bool
         for place, field in enumerate(msgspec.structs.fields(kind))
         if (inside := _inside(field.type)) is not None
         and inside[1].__module__ in _OURS
-        and not (on_update and inside[1] in TEMPLATES)
+        and not (on_update and (inside[1] in TEMPLATES or kind in TEMPLATES))
         and (inside[1] in ruled or parts(inside[1], ruled, on_update=on_update))
     )
 

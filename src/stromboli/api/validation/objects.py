@@ -17,6 +17,7 @@ from stromboli.api.kinds.core import (
     PriorityClass,
     ResourceQuota,
 )
+from stromboli.api.kinds.flow import JobFlow, JobTemplate
 from stromboli.api.kinds.jobs import BatchCronJob, BatchJob
 from stromboli.api.kinds.metadata import ResourceList
 from stromboli.api.kinds.pods import Pod
@@ -31,6 +32,7 @@ from stromboli.api.validation.limits import MAX_JOB_REPLICAS
 from . import rules
 from .batch import check_command, check_dependencies, check_job, check_pod_group, check_queue, check_reservation
 from .cron_jobs import check_batch_cron_job, check_cron_job, check_job_template
+from .job_flows import as_job, check_job_flow, check_no_cycle
 from .pod_owners import check_pod_owner
 from .pods import PREEMPTION_POLICIES, check_pod_spec, check_taints
 from .storage import check_capacity, check_claim, check_storage_class, check_volume
@@ -68,6 +70,11 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             check_job(obj, max_replicas=max_job_replicas)
         case CronJob():
             check_cron_job(obj, max_replicas=max_job_replicas)
+        case JobFlow():
+            check_job_flow(obj)
+        case JobTemplate():
+            validate(as_job(obj), max_job_replicas=max_job_replicas)
+            return
         case BatchCronJob():
             check_batch_cron_job(obj)
         case Command():
@@ -105,6 +112,8 @@ def _check_dependencies(obj: KObject) -> None:
         check_dependencies(obj.spec.tasks)
     elif isinstance(obj, CronJob):
         check_job_template(obj)
+    elif isinstance(obj, JobFlow):
+        check_no_cycle(obj)
 
 
 def _node_resources(offered: ResourceList, at: str) -> None:

@@ -20,6 +20,8 @@ from stromboli.api import (
     CSIStorageCapacity,
     HyperNode,
     Job,
+    JobFlow,
+    JobTemplate,
     Namespace,
     Node,
     PersistentVolume,
@@ -103,6 +105,8 @@ QUEUES = Resource(Queue, "scheduling.volcano.sh/v1beta1", "queues", namespaced=F
 POD_GROUPS = Resource(PodGroup, "scheduling.volcano.sh/v1beta1", "podgroups", namespaced=True, has_status=True)
 JOBS = Resource(Job, "batch.volcano.sh/v1alpha1", "jobs", namespaced=True, has_status=True)
 CRON_JOBS = Resource(CronJob, "batch.volcano.sh/v1alpha1", "cronjobs", namespaced=True, has_status=True)
+JOB_FLOWS = Resource(JobFlow, "flow.volcano.sh/v1alpha1", "jobflows", namespaced=True, has_status=True)
+JOB_TEMPLATES = Resource(JobTemplate, "flow.volcano.sh/v1alpha1", "jobtemplates", namespaced=True, has_status=True)
 COMMANDS = Resource(Command, "bus.volcano.sh/v1alpha1", "commands", namespaced=True, has_status=False)
 RESERVATIONS = Resource(
     Reservation, "scheduling.volcano.sh/v1alpha1", "reservations", namespaced=False, has_status=True
@@ -157,6 +161,8 @@ _BY_TYPE: dict[type[ApiObject], Resource[Any]] = {
             POD_GROUPS,
             JOBS,
             CRON_JOBS,
+            JOB_FLOWS,
+            JOB_TEMPLATES,
             COMMANDS,
             RESERVATIONS,
             HYPER_NODES,

@@ -14,6 +14,8 @@ from stromboli.api import (
     CronJob,
     HyperNode,
     Job,
+    JobFlow,
+    JobTemplate,
     KObject,
     Namespace,
     Node,
@@ -31,8 +33,8 @@ from stromboli.cluster import Applied, Deleted
 T = TypeVar("T", bound=KObject)
 
 KINDS: Final = (
-    Command, CronJob, HyperNode, Job, Namespace, Node, Pod, PodGroup, PriorityClass, Queue, ReplicaSet, Reservation,
-    StatefulSet,
+    Command, CronJob, HyperNode, Job, JobFlow, JobTemplate, Namespace, Node, Pod, PodGroup, PriorityClass, Queue,
+    ReplicaSet, Reservation, StatefulSet,
 )  # fmt: skip
 
 
@@ -76,4 +78,4 @@ class Cache:
 
 def kind_of(obj: KObject) -> type[KObject]:
     """The kind of the object. A LiveJob is a Job, and groups of scheduling.k8s.io are among the other groups."""
-    return next((kind for kind in (Job, CronJob, PodGroup) if isinstance(obj, kind)), type(obj))
+    return next((kind for kind in (Job, CronJob, JobTemplate, PodGroup) if isinstance(obj, kind)), type(obj))

@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stromboli.api import Command, CronJob, Job, KObject, Pod, PodGroup, group_name_of, key
+from stromboli.api import Command, CronJob, Job, JobFlow, KObject, Pod, PodGroup, group_name_of, key
 from stromboli.controllers import Change, Create, EnsureOwned, Notify, Objects
-from stromboli.controllers.pod_owners import controlling_reference, refers_to_cron_job, refers_to_job
+from stromboli.controllers.pod_owners import (
+    controlling_reference,
+    refers_to_cron_job,
+    refers_to_job,
+    refers_to_job_flow,
+)
 
 BackoffKey = tuple[str, str]
 
@@ -87,12 +92,14 @@ def _subject(change: Change) -> str:
     return f"{obj.kind} {key(obj)}"
 
 
-def reported_owner(obj: KObject, objects: Objects) -> Job | CronJob | None:
+def reported_owner(obj: KObject, objects: Objects) -> Job | CronJob | JobFlow | None:
     """Whom an event about a failed creation is for: the Job that owns the object, the object itself if it is a Job, or
-    the CronJob that it would be created by."""
+    the CronJob or JobFlow that it would be created by."""
     reference = controlling_reference(obj.metadata)
     if reference is not None and refers_to_cron_job(reference):
         return objects.get(CronJob, f"{obj.metadata.namespace}/{reference.name}")
+    if reference is not None and refers_to_job_flow(reference):
+        return objects.get(JobFlow, f"{obj.metadata.namespace}/{reference.name}")
     if isinstance(obj, Job):
         return obj
     if reference is None or not refers_to_job(reference):

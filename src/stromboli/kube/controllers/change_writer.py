@@ -24,12 +24,26 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from stromboli.api import Command, CronJob, HyperNode, Job, KObject, Pod, PodGroup, Queue, Reservation, key
+from stromboli.api import (
+    Command,
+    CronJob,
+    HyperNode,
+    Job,
+    JobFlow,
+    JobTemplate,
+    KObject,
+    Pod,
+    PodGroup,
+    Queue,
+    Reservation,
+    key,
+)
 from stromboli.controllers import Change, Create, Delete, EnsureOwned, Notify, Objects, Update
 from stromboli.controllers.pod_owners import controlling_reference, owner_reference_to
 from stromboli.kube.client import (
     CONFIG_MAPS,
     HYPER_NODES,
+    JOB_FLOWS,
     NETWORK_POLICIES,
     NO_RESPONSE,
     PERSISTENT_VOLUME_CLAIMS,
@@ -54,7 +68,7 @@ from stromboli.kube.runtime import REQUEST_TIMEOUT, Fence, LimitedLog, Log, in_t
 
 from .cache import kind_of
 from .change_batches import BackoffKey, Batch, batches, reported_owner
-from .pod_templates import LIVE_CRON_JOBS, LIVE_JOBS, complete
+from .pod_templates import LIVE_CRON_JOBS, LIVE_JOB_TEMPLATES, LIVE_JOBS, complete
 
 _log = Log("controllers")
 
@@ -66,6 +80,8 @@ PASS_TIMEOUT: Final = 1.0  # seconds after which no more changes of a pass are s
 
 _RESOURCES: Final[dict[type[KObject], Resource[Any]]] = {
     CronJob: LIVE_CRON_JOBS,
+    JobFlow: JOB_FLOWS,
+    JobTemplate: LIVE_JOB_TEMPLATES,
     HyperNode: HYPER_NODES,
     Job: LIVE_JOBS,
     Pod: PODS,

@@ -34,10 +34,12 @@ from stromboli.controllers import (
     LockRules,
     Objects,
     PodLimits,
+    Probe,
     QueueLocks,
 )
 from stromboli.kube.client import (
     COMMANDS,
+    JOB_FLOWS,
     NAMESPACES,
     NODES,
     POD_GROUPS,
@@ -73,7 +75,8 @@ from .change_writer import ChangeWriter
 from .command_queue import CommandQueue
 from .metrics import ControllerMetrics
 from .observed_objects import ObservedObjects
-from .pod_templates import LIVE_CRON_JOBS, LIVE_JOBS
+from .pod_templates import LIVE_CRON_JOBS, LIVE_JOB_TEMPLATES, LIVE_JOBS
+from .prober import Prober
 from .stateful_sets import serves_stateful_sets
 
 _log = Log("controllers")
@@ -88,7 +91,7 @@ STANDBY_PERIOD: Final = 1.0  # seconds between two batches of events while anoth
 SETTLE: Final = 1.0  # seconds after taking over, until our watches show what the last leader wrote
 TOO_MANY_CRASHES: Final = 5
 
-OPTIONAL_KINDS: Final = (*OF_PODS, LIVE_CRON_JOBS)
+OPTIONAL_KINDS: Final = (*OF_PODS, LIVE_CRON_JOBS, JOB_FLOWS, LIVE_JOB_TEMPLATES)
 POD_LIMITS: Final = PodLimits(per_pass=3000, per_job=1000, visits=3000)  # about what a pass has time to write
 
 
@@ -140,6 +143,7 @@ class ControllersComponent:
             changed=self._wake.set,
         )
         self._cache = self._observed.cache
+        self._prober = Prober(answered=self._wake.set)
         self._recorder = EventRecorder(client, f"{scheduler_name}-controllers", bucket=bucket(), clock=clock)
         self._command_queue = CommandQueue(client, leadership, self._recorder, timeout=request_timeout)
         self._writer = ChangeWriter(
@@ -208,6 +212,7 @@ class ControllersComponent:
                 await self._sync(stop)
                 await self._control(stop)
                 await self._recorder.flush()
+                await self._prober.cancel()
                 for task in tasks:
                     task.cancel()
         finally:
@@ -251,6 +256,7 @@ class ControllersComponent:
     async def _stand_by(self) -> None:
         if self._controllers is not None:
             self._controllers = None
+            await self._prober.cancel()
             self._metrics.set_leader(False)
         await self._apply_pending()
 
@@ -305,11 +311,14 @@ class ControllersComponent:
         claimed_all = await self._command_queue.claim(visible, self._observed.foreign, self._clock())
         now = self._clock()
         objects = self._command_queue.with_claimed(self._cache)
+        for probe, answered in self._prober.take():
+            controllers.probe_answered(probe, now, answered=answered)
         started = self._loop_time()
         controllers, changes = await self._contained(controllers, objects, now)
         self._metrics.pass_done(self.name, self._loop_time() - started, changes)
         self._metrics.observe(self._cache.list(Queue))
-        outcome = await self._writer.write(changes, self._cache)
+        self._prober.start(change for change in changes if isinstance(change, Probe))
+        outcome = await self._writer.write([one for one in changes if not isinstance(one, Probe)], self._cache)
         self._crashes = 0
         for change in outcome.undone:
             controllers.change_failed(change)

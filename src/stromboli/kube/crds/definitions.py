@@ -19,7 +19,19 @@ from typing import Any, Final
 import msgspec.inspect as types
 from msgspec import Struct
 
-from stromboli.api import ApiObject, Command, CronJob, HyperNode, Job, PodGroup, PodTemplateSpec, Queue, Reservation
+from stromboli.api import (
+    ApiObject,
+    Command,
+    CronJob,
+    HyperNode,
+    Job,
+    JobFlow,
+    JobTemplate,
+    PodGroup,
+    PodTemplateSpec,
+    Queue,
+    Reservation,
+)
 from stromboli.api.rules import RULES, Door, Rule
 from stromboli.api.rules.rule import DEFINITIONS, POLICIES
 from stromboli.api.rules.walk import TEMPLATES
@@ -100,6 +112,13 @@ _KINDS: Final = (
         ),
     ),
     _Kind(
+        JobFlow,
+        "Creates Jobs from templates, each when those that it depends on are done.",
+        ("jf",),
+        (("STATUS", "string", ".status.state.phase"), _AGE),
+    ),
+    _Kind(JobTemplate, "A Job that is created when a JobFlow names it.", ("jt",), (_AGE,)),
+    _Kind(
         Command,
         "A request to act once on a Job or a Queue.",
         (),
@@ -174,7 +193,7 @@ def _folder(definition: Schema) -> str:
 def _definition(kind: _Kind, resource: Resource[Any], server: tuple[int, int]) -> Schema:
     group, _, version = resource.group_version.partition("/")
     name = kind.type.__name__
-    schema = _Schemas(server).struct(types.type_info(kind.type))
+    schema = _Schemas(server, in_template=kind.type in TEMPLATES).struct(types.type_info(kind.type))
     schema["description"] = kind.description
     # The server defines these, and describes metadata.
     schema["properties"] |= {

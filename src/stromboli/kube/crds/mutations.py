@@ -26,6 +26,7 @@ MUTATIONS_FOLDER: Final = "components/since-1.36"
 _API: Final = "admissionregistration.k8s.io/v1"
 _JOBS: Final = ("batch.volcano.sh", "v1alpha1", "jobs")
 _CRON_JOBS: Final = ("batch.volcano.sh", "v1alpha1", "cronjobs")
+_JOB_FLOWS: Final = ("flow.volcano.sh", "v1alpha1", "jobflows")
 _GROUPS: Final = ("scheduling.volcano.sh", "v1beta1", "podgroups")
 _PODS: Final = ("", "v1", "pods")
 
@@ -83,7 +84,7 @@ def mutating_policies() -> list[Document]:
         ),
         *(document for plugin in sorted(set(_needed())) for document in _plugin(plugin)),
         *_policy("stromboli-namespace-queue", [_GROUPS], _UNNAMED, _QUEUE),
-        *_policy("stromboli-user", [_JOBS, _CRON_JOBS, _GROUPS], _is_person(), _USER, is_patch=False),
+        *_policy("stromboli-user", [_JOBS, _CRON_JOBS, _JOB_FLOWS, _GROUPS], _is_person(), _USER, is_patch=False),
         *_policy("stromboli-queue-gate", [_PODS], f"{_is_ours()} && {_OPTED_IN} && {_UNGATED}", _GATE),
         *_policy("stromboli-user-of-pods", [_PODS], f"{_is_ours()} && {_is_person()}", _USER, is_patch=False),
     ]

@@ -17,7 +17,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from stromboli.api import ApiObject, Command, CronJob, HyperNode, Job, Pod, PodGroup, Queue, Reservation, ResourceQuota
+from stromboli.api import (
+    ApiObject,
+    Command,
+    CronJob,
+    HyperNode,
+    Job,
+    JobFlow,
+    JobTemplate,
+    Pod,
+    PodGroup,
+    Queue,
+    Reservation,
+    ResourceQuota,
+)
 from stromboli.api.names import SUBMITTER
 from stromboli.api.rules import RULES, Door
 from stromboli.api.rules.requests import CREATE, DELETE, REQUEST_RULES, UPDATE, RequestRule
@@ -49,6 +62,8 @@ _KINDS: Final = (
     _Judged(PodGroup, "scheduling.volcano.sh", "v1beta1", "podgroups"),
     _Judged(Job, "batch.volcano.sh", "v1alpha1", "jobs", ("spec", "metadata.annotations")),
     _Judged(CronJob, "batch.volcano.sh", "v1alpha1", "cronjobs"),
+    _Judged(JobFlow, "flow.volcano.sh", "v1alpha1", "jobflows"),
+    _Judged(JobTemplate, "flow.volcano.sh", "v1alpha1", "jobtemplates"),
     _Judged(Command, "bus.volcano.sh", "v1alpha1", "commands", ("target",)),
     _Judged(Reservation, "scheduling.volcano.sh", "v1alpha1", "reservations"),
     _Judged(HyperNode, "topology.volcano.sh", "v1alpha1", "hypernodes"),

@@ -19,15 +19,23 @@ from stromboli.api import (
     CronJobTemplate,
     DependsOn,
     ExactMatch,
+    Flow,
+    FlowDependsOn,
+    FlowPatch,
+    FlowProbe,
     Guarantee,
     GuaranteePercentage,
+    HttpGetProbe,
+    HttpHeader,
     HyperNode,
     HyperNodeMember,
     HyperNodeSpec,
     HyperNodeStatus,
     Job,
+    JobFlowSpec,
     JobSpec,
     JobState,
+    JobTemplate,
     JobVolume,
     LabelSelector,
     LabelSelectorRequirement,
@@ -48,6 +56,8 @@ from stromboli.api import (
     ReservationStatus,
     SubGroupPolicy,
     TaskSpec,
+    TaskStatusProbe,
+    TcpSocketProbe,
 )
 from stromboli.api.defaults import FAILED_JOBS, MAX_RETRY, RESERVATION_TTL, SUCCESSFUL_JOBS
 from stromboli.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER
@@ -64,6 +74,17 @@ from stromboli.api.validation.batch import (
     TOPOLOGY_POLICIES,
 )
 from stromboli.api.validation.cron_jobs import CONCURRENCY_POLICIES, MAX_SCHEDULE, MAX_TIME_ZONE
+from stromboli.api.validation.job_flows import (
+    HEADER_NAME_PATTERN,
+    HEADER_VALUE_PATTERN,
+    MAX_FLOWS,
+    MAX_PROBES,
+    MAX_TARGETS,
+    MAX_TEXT,
+    PATH_PATTERN,
+    RETAIN_POLICIES,
+    TASK_PHASES,
+)
 from stromboli.api.validation.limits import (
     MAX_EXPRESSIONS,
     MAX_JOB_VOLUMES,
@@ -192,6 +213,27 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
         "required": ["spec"],
         "properties": {"metadata": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
     },
+    JobFlowSpec: {
+        "properties": {"flows": {"maxItems": MAX_FLOWS}, "jobRetainPolicy": _one_of(*RETAIN_POLICIES)},
+    },
+    Flow: {"required": ["name"], "properties": {"name": {"minLength": 1, **_NAME}}},
+    FlowDependsOn: {"properties": {"targets": {"maxItems": MAX_TARGETS, "items": {"maxLength": 253}}}},
+    FlowPatch: {"properties": {"jobSpec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}},
+    FlowProbe: {
+        "properties": {list_: {"maxItems": MAX_PROBES} for list_ in ("httpGetList", "tcpSocketList", "taskStatusList")},
+    },
+    HttpGetProbe: {
+        "properties": {"path": {"maxLength": MAX_TEXT, "pattern": PATH_PATTERN}, "port": _between(0, 65535)},
+    },
+    HttpHeader: {
+        "properties": {
+            "name": {"maxLength": MAX_TEXT, "pattern": HEADER_NAME_PATTERN},
+            "value": {"maxLength": MAX_TEXT, "pattern": HEADER_VALUE_PATTERN},
+        },
+    },
+    TcpSocketProbe: {"required": ["port"], "properties": {"port": _between(0, 65535)}},
+    TaskStatusProbe: {"properties": {"phase": _one_of(*TASK_PHASES)}},
+    JobTemplate: {"required": ["spec"]},
     JobVolume: {
         "required": ["mountPath"],
         "properties": {

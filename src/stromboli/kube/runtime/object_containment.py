@@ -20,6 +20,8 @@ from stromboli.api import (
     CronJob,
     HyperNode,
     Job,
+    JobFlow,
+    JobTemplate,
     KObject,
     Namespace,
     Node,
@@ -45,7 +47,7 @@ MOST_ERRORS: Final = 10  # in one pass; after that it has failed
 
 _KINDS = (
     Job, PodGroup, Queue, Reservation, ReplicaSet, StatefulSet, PersistentVolumeClaim, PodDisruptionBudget, Pod, Node,
-    HyperNode, Command, CronJob, Namespace, PriorityClass, ResourceQuota,
+    HyperNode, Command, CronJob, JobFlow, JobTemplate, Namespace, PriorityClass, ResourceQuota,
 )  # fmt: skip
 # Many objects depend on these, so they are charged only if there is nobody else.
 _LAST = ("Queue", "Node", "HyperNode", "Namespace", "PriorityClass")

@@ -24,6 +24,7 @@ from stromboli.api import (
     DaemonSet,
     Deployment,
     Job,
+    JobTemplate,
     KObject,
     Pod,
     PodTemplateSpec,
@@ -94,6 +95,9 @@ def templates(obj: KObject) -> Iterator[tuple[str, PodTemplateSpec]]:
         case CronJob():
             for index, task in enumerate(obj.spec.job_template.spec.tasks):
                 yield f"spec.jobTemplate.spec.tasks[{index}].template", task.template
+        case JobTemplate():
+            for index, task in enumerate(obj.spec.tasks):
+                yield f"spec.tasks[{index}].template", task.template
         case _:
             pass
 

@@ -8,7 +8,7 @@ none can fail during the run because of its own content.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -21,6 +21,8 @@ from stromboli.api import (
     DaemonSet,
     Deployment,
     Job,
+    JobFlow,
+    JobTemplate,
     KObject,
     Node,
     Pod,
@@ -29,11 +31,13 @@ from stromboli.api import (
     Queue,
     ReplicaSet,
     StatefulSet,
+    TaskSpec,
     key,
     names,
 )
 from stromboli.api.pod_requests import pod_requests
 from stromboli.api.quantity import amounts, format_amount
+from stromboli.controllers.flow.flow_jobs import flows_of, new_job
 from stromboli.simulation.virtual_time import START
 
 from .built_in_objects import SYSTEM_CLASSES, default_queue
@@ -70,6 +74,7 @@ def _check_sums(scenario: Scenario) -> None:
     requested: dict[str, int] = defaultdict(int)
     pods = 0
     nodes = sum(isinstance(entry.object, Node) for entry in scenario.objects)
+    job_templates = {key(one.object): one.object for one in scenario.objects if isinstance(one.object, JobTemplate)}
     for entry in scenario.objects:
         match entry.object:
             case Node() as node:
@@ -92,6 +97,9 @@ def _check_sums(scenario: Scenario) -> None:
             case CronJob() as cron_job:
                 field, sums, tasks = "spec.jobTemplate.spec.tasks", requested, cron_job.spec.job_template.spec.tasks
                 parts = [(task.replicas, pod_requests(task.template.spec)) for task in tasks]
+            case JobFlow() as flow:
+                field, sums, tasks = "spec.flows", requested, _tasks_of(flow, entry, job_templates)
+                parts = [(task.replicas, pod_requests(task.template.spec)) for task in tasks]
             case _:
                 continue
         pods += 0 if sums is offered else sum(count for count, _ in parts)
@@ -103,6 +111,19 @@ def _check_sums(scenario: Scenario) -> None:
                 if sums[resource] > _MAX_SUM:
                     most = format_amount(resource, _MAX_SUM)
                     raise entry.error(field, f"makes the sum of {resource} exceed {most}, the largest supported sum")
+
+
+def _tasks_of(flow: JobFlow, entry: ScenarioObject, templates: Mapping[str, JobTemplate]) -> list[TaskSpec]:
+    """Of all Jobs that it creates. Of a template that the scenario does not have nothing is known."""
+    tasks: list[TaskSpec] = []
+    for one in flows_of(flow):
+        template = templates.get(f"{flow.metadata.namespace}/{one.name}")
+        if template is not None:
+            try:
+                tasks += new_job(flow, one, template).spec.tasks
+            except ApiError as error:
+                raise entry.error("spec.flows", f"{one.name}: its patch makes no valid Job: {error}") from None
+    return tasks
 
 
 def _largest(spec: BatchJobSpec) -> tuple[int, dict[str, int]]:
@@ -192,13 +213,13 @@ def _check_patches(scenario: Scenario, by_key: dict[_Key, list[ScenarioObject]])
 
 
 def _creators(scenario: Scenario) -> list[KObject]:
-    kinds = BatchCronJob | BatchJob | CronJob | Job | DaemonSet | Deployment | ReplicaSet | StatefulSet | Pod
+    kinds = BatchCronJob | BatchJob | CronJob | JobFlow | Job | DaemonSet | Deployment | ReplicaSet | StatefulSet | Pod
     return [a.object for a in scenario.objects if isinstance(a.object, kinds)]
 
 
 def _may_be_created(patch: ScenarioPatch, creators: list[KObject]) -> bool:
     """Whether a controller may have created the object by then: pods are named after their owner, groups after their
-    Job, Jobs after their CronJob, or after a uid that a scenario cannot know."""
+    Job, Jobs after their CronJob or JobFlow, or after a uid that a scenario cannot know."""
     namespace, _, name = patch.key.partition("/")
     for creator in creators:
         if creator.metadata.namespace != namespace:
@@ -206,9 +227,11 @@ def _may_be_created(patch: ScenarioPatch, creators: list[KObject]) -> bool:
         owned = name.startswith(f"{creator.metadata.name}-")
         if patch.kind is Pod and owned and not isinstance(creator, Pod):
             return True
-        if patch.kind is PodGroup and (name.startswith("podgroup-") or (owned and isinstance(creator, Job | CronJob))):
+        if patch.kind is PodGroup and (
+            name.startswith("podgroup-") or (owned and isinstance(creator, Job | CronJob | JobFlow))
+        ):
             return True
-        if patch.kind is Job and owned and isinstance(creator, CronJob):
+        if patch.kind is Job and owned and isinstance(creator, CronJob | JobFlow):
             return True
         if patch.kind is BatchJob and owned and isinstance(creator, BatchCronJob):
             return True

@@ -2,7 +2,7 @@
 
     PodGroups of Kubernetes itself   from 1.37 on, if the feature gate GenericWorkload is on and the version is enabled;
                                      composite ones have a gate of their own
-    HyperNodes, CronJobs             if their definitions are installed, ours or Volcano's
+    HyperNodes, CronJobs, JobFlows   if their definitions are installed, ours or Volcano's
 
 Nobody has to configure that twice, so the server is asked: at the start, and then once a minute, because gates are
 turned on and definitions installed while we run. Where a kind is missing nothing else is different.
