@@ -457,6 +457,7 @@ def test_other_kinds(kind: str, change: dict[str, Any], field: str, message: str
         ("Queue", spec(weight=65535)),
         ("Queue", spec(guarantee={"resource": {"cpu": 1}}, deserved={"cpu": 1}, capability={"cpu": 1})),
         ("Queue", hierarchy("root/a", "1/1.5")),
+        ("Queue", hierarchy("", "")),
         ("PriorityClass", {"value": 1_000_000_000}),
         ("PodDisruptionBudget", spec(minAvailable="100%")),
         ("Job", tasks(partitionPolicy={"totalPartitions": 2, "partitionSize": 1})),
