@@ -7,7 +7,9 @@ import gc
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from hashlib import sha256
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
@@ -74,32 +76,49 @@ def _shrink(plan: Plan) -> int:
     return 1
 
 
+class _Soak:
+    """Worlds one after the other, and what came of them so far."""
+
+    def __init__(self, first: int) -> None:
+        self.first = self.seed = first
+        self.began = time.monotonic()
+        self.hits: Counter[tuple[str, str]] = Counter()
+        self.failed: list[int] = []
+        self.histories = sha256()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def run(self, seeds: range, processes: int) -> None:
+        for text, met, digest in _judged(seeds, processes):
+            self.hits.update(met)
+            self.histories.update(digest.encode())
+            if text:
+                self.failed.append(self.seed)
+                print(text, flush=True)
+            self.seed += 1
+        done = self.seed - self.first
+        print(f"{done} worlds, {done / self.seconds:.2f}/s, {len(self.failed)} failed", flush=True)
+
+    def tell(self) -> None:
+        print(coverage(self.hits))
+        print(f"All histories: {self.histories.hexdigest()}")
+        print(f"{self.seed - self.first} worlds in {self.seconds:.0f} s, {len(self.failed)} failed: {self.failed}")
+
+
 def _soak(first: int, seeds: int, hours: float | None, until: int, processes: int) -> int:
-    began = time.monotonic()
-    hits: Counter[tuple[str, str]] = Counter()
-    failed: list[int] = []
-    histories = sha256()
-    seed, last = first, first + seeds
+    soak = _Soak(first)
+    last = sys.maxsize if hours is not None else first + seeds
+    most_seconds = inf if hours is None else hours * 3600
     judge(draw(first))  # so that what is kept for all worlds is there before processes are forked
     gc.collect()
     gc.freeze()
-    while (seed < last) if hours is None else (time.monotonic() - began < hours * 3600):
-        chunk = range(seed, min(seed + CHUNK * processes, last) if hours is None else seed + CHUNK * processes)
-        for text, met, digest in _judged(chunk, processes):
-            hits.update(met)
-            histories.update(digest.encode())
-            if text:
-                failed.append(seed)
-                print(text, flush=True)
-            seed += 1
-        spent = time.monotonic() - began
-        print(f"{seed - first} worlds, {(seed - first) / spent:.2f}/s, {len(failed)} failed", flush=True)
-        if len(failed) >= until:
-            break
-    print(coverage(hits))
-    print(f"All histories: {histories.hexdigest()}")
-    print(f"{seed - first} worlds in {time.monotonic() - began:.0f} s, {len(failed)} failed: {failed}")
-    return bool(failed)
+    with suppress(KeyboardInterrupt):  # who interrupts it wants to know what came of it so far
+        while soak.seed < last and soak.seconds < most_seconds and len(soak.failed) < until:
+            soak.run(range(soak.seed, min(soak.seed + CHUNK * processes, last)), processes)
+    soak.tell()
+    return bool(soak.failed)
 
 
 def _judged(seeds: range, processes: int) -> list[tuple[str, Counter[tuple[str, str]], str]]:
