@@ -21,17 +21,9 @@ class RoomInDomains:
         self._by_row = fitting.places_by_row(room)
         for row, pods in kept.items():
             self._by_row[row] += pods
-        self._by_tier: dict[int, Rows] = {}
 
     def in_domains(self, indices: Rows) -> Rows:
         """For domains of one tier, by their indices."""
         if not len(indices):
             return indices
-        return self._of_tier(self._tree.domains[int(indices[0])].tier)[indices]
-
-    def _of_tier(self, tier: int) -> Rows:
-        """By the index of a domain; 0 for those of other tiers."""
-        known = self._by_tier.get(tier)
-        if known is None:
-            known = self._by_tier[tier] = self._tree.sums(tier, self._by_row)
-        return known
+        return self._tree.sums(self._tree.domains[int(indices[0])].tier, self._by_row)[indices]
