@@ -47,6 +47,10 @@ _ADMISSION = re.compile(
     r"insufficient (\S+): (\S+) requested, and of (\S+) that may be promised(?: \([^)]*\))?, (\S+) is left"
     r"(?:, and (\S+) is promised to admitted jobs)?"
 )
+_ADMITTED_LATER = re.compile(
+    r"insufficient (\S+): (\S+) requested, and at most (\S+) can be admitted(?: \([^)]*\))?; "
+    r"(\S+) more when nodes that take no pods now are ready"
+)
 
 
 def amount(text: str, resource: str = "cpu") -> int:
@@ -57,7 +61,7 @@ def amount(text: str, resource: str = "cpu") -> int:
         return int(float(text[:-2]) * 2**30)
     if text.endswith("Mi"):
         return int(float(text[:-2]) * 2**20)
-    return int(text[:-1]) if text.endswith("m") else int(float(text) * 1000)
+    return int(text[:-1]) if text.endswith("m") else round(float(text) * 1000)
 
 
 # What would be if other pods ended is not what is now.
@@ -86,6 +90,8 @@ class Checker:
             said = [c["message"] for c in told["conditions"] if c["type"] == "Unschedulable"]
             works = [w for w in self.world.works if name == w.name or name.startswith(f"{w.name}-{w.name[4:]}")]
             work = works[0] if works else None
+            if told.get("admitted") == self.report["end"]:
+                continue  # in the last cycle: what it says is of the one before, as its pods had no part in any yet
             if said and work is not None and told["phase"] in ("Pending", "Inqueue"):
                 self._group(name, work, said[0])
         return self
@@ -94,7 +100,7 @@ class Checker:
         """The condition of a PodGroup; before it is admitted, a Job has no pods that could say it."""
         if found := _GANG.match(message):
             self.judged["group"] += 1
-            if (int(found[1]), int(found[2])) != (self._missing(work), len(work.cpus)):
+            if (int(found[1]), int(found[2])) != (self._missing(work), self._members(work)):
                 self.findings.append(f"seed {self.world.seed}: {name}: is {self._missing(work)}: {message}")
             message = message[found.end() :]
         self._check(name, work, message)
@@ -111,12 +117,14 @@ class Checker:
             self._nodes(work, message, found, expect)
         if found := _SHORT.search(message):
             expect("needed", int(found[2]), self._missing(work))
-            expect("pods", int(found[3] or found[2]), len(work.cpus))
+            expect("pods", int(found[3] or found[2]), self._members(work))
             expect("short", int(found[1]) < int(found[2]), True)
         if found := _QUEUE.search(message):
             self._queue(work, found, expect)
         if found := _ADMISSION.search(message):
             self._admission(work, found, expect)
+        if found := _ADMITTED_LATER.search(message):
+            self._admitted_later(work, found, expect)
 
     # -- the gang -----------------------------------------------------------------------------------------------
 
@@ -124,6 +132,11 @@ class Checker:
         """Pods that count as started."""
         pods = self.report["pods"]
         return [name for name in work.pod_names() if pods.get(name, {}).get("phase") in ("Running", "Succeeded")]
+
+    def _members(self, work: Work) -> int:
+        """How many pods it has, and at least its minimum. Those that were evicted and are not replaced are gone."""
+        pods = self.report["pods"]
+        return max(work.least, sum(pods.get(name, {}).get("phase") != "Evicted" for name in work.pod_names()))
 
     def _missing(self, work: Work) -> int:
         """How many pods must still start together; 1 if the gang has started."""
@@ -178,11 +191,15 @@ class Checker:
         whole = self._request(work, "cpu") + (0 if started else own)
         limit = self._limit(work.queue, ever=True)
         usable = [machine for machine in self._usable(work) if not machine.cordoned]
+        open_ = [machine for machine in self.world.machines if not machine.cordoned]
         largest = max((machine.cpu for machine in self._usable(work)), default=0)
         if found := _NEVER_QUEUE.search(message):
             expect("never: requested", amount(found[1], found[2]), whole)
-            expect("never: limit", amount(found[4]), limit)
+            if open_:
+                expect("never: limit", amount(found[4]), limit)
             expect("never: queue", whole > limit, True)
+        elif not open_:
+            pass  # there is nothing that guarantees could limit, so it is told about its nodes, or its capability
         elif limit < total and whole > limit and not message.startswith(("Waiting for term", "The job can never")):
             expect("never: says so", message.startswith("The "), True)
         if found := _NEVER_NODE.search(message):
@@ -190,8 +207,8 @@ class Checker:
             most = max(machine.cpu if found[2] == "cpu" else machine.memory for machine in self._usable(work))
             expect("never: largest node", amount(found[3], found[2]), most * resource)
             expect("never: too large", amount(found[1], found[2]) > most * resource, True)
-        elif message.startswith("Waiting to be admitted"):
-            pass  # it has no pods yet: admission knows only what they request together
+        elif not any(name in self.report["pods"] for name in work.pod_names()):
+            pass  # admission knows only what its pods request together
         elif usable and min(self._needed(work), default=0) > largest and len(set(work.cpus)) == 1:
             expect("never: too large said", "can never" in message[:40], True)
         if found := _NEVER_NODES.search(message):
@@ -298,18 +315,37 @@ class Checker:
 
     def _admission(self, work: Work, found: re.Match[str], expect: Any) -> None:
         if found[1] == "cpu":
-            total = sum(machine.cpu for machine in self.world.machines) * 1000
             most, left, promised = amount(found[3]), amount(found[4]), amount(found[5] or "0")
-            expect("admission: total", most in (total, total * 12 // 10), True)
+            expect("admission: total", most in self._admitted_at_most(), True)
             expect("admission: requested", amount(found[2]), sum(work.cpus) * 1000)
             expect("admission: exceeds", amount(found[2]) > left, True)
             # What pods use that could be preempted does not count, so more may be left, but never less.
             expect("admission: adds up", left >= most - self._used() - promised, True)
             expect("admission: promised", promised <= self._requested_by_admitted(), True)
 
-    def _used(self) -> int:
+    def _admitted_later(self, work: Work, found: re.Match[str], expect: Any) -> None:
+        if found[1] == "cpu":
+            most, more = amount(found[3]), amount(found[4])
+            closed = self._cpus(cordoned=True) - self._used(cordoned=True)
+            expect("admitted later: requested", amount(found[2]), sum(work.cpus) * 1000)
+            expect("admitted later: total", most in self._admitted_at_most(), True)
+            expect("admitted later: more", closed <= more <= self._cpus(cordoned=True) * 12 // 10, True)
+            expect("admitted later: exceeds", most < amount(found[2]) <= most + more, True)
+
+    def _admitted_at_most(self) -> set[int]:
+        """What there is for queues: all of the nodes that take pods; to some plugins what pods use on others, too; with
+        the overcommit factor or without."""
+        open_ = self._cpus(cordoned=False)
+        return {open_, open_ * 12 // 10, open_ + self._used(cordoned=True)}
+
+    def _cpus(self, *, cordoned: bool) -> int:
+        """Millicores that nodes have."""
+        return 1000 * sum(machine.cpu for machine in self.world.machines if machine.cordoned is cordoned)
+
+    def _used(self, *, cordoned: bool | None = None) -> int:
         """Millicores that running pods request."""
-        return sum(amount(node["used"].get("cpu", "0")) for node in self.report["nodes"].values())
+        names = [one.name for one in self.world.machines if cordoned is None or one.cordoned is cordoned]
+        return sum(amount(self.report["nodes"][name]["used"].get("cpu", "0")) for name in names)
 
     def _requested_by_admitted(self) -> int:
         """Millicores that pods request which are admitted and wait."""

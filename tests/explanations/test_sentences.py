@@ -11,8 +11,9 @@ from explanations.sentence_checker import Checker
 from explanations.worlds import world
 from fairness.scenes import job, simulate
 from reservations.reservation_scenes import reservation, run
-from starvation.scenes import Scene, gang, node, pod, queue, scene
+from starvation.scenes import Document, Scene, gang, node, pod, queue, scene
 from stromboli.scheduling.explanation.next_steps import next_step
+from together.situations import replica_set
 
 WORLDS = 60
 PARTS = 3  # so that several processes share them
@@ -75,6 +76,33 @@ def test_what_a_queue_may_have_some_day_includes_nodes_that_take_no_pods_now(
     assert ("can never" in message(five, "big-0")) is bool(capability)
 
 
+# The same for a job that has starved, where pods that do not end are known. A service of its queue uses 1 CPU. Now the
+# queue may have 2, and 5 with n2: a pod of 5 can never start beside the service, and one of 3 not yet.
+@pytest.mark.parametrize(
+    ("cpu", "told"),
+    [
+        (5, "The pod can never start: 5 cpu requested, and queue q may have at most 5, of which pods that do not end "
+            "and Reservations keep 1; the rest is guaranteed to other queues. Request less, or "),
+        (3, "The pod cannot start yet: 3 cpu requested, and queue q may have at most 2 while nodes take no pods, or "
+            "pods in no queue use them."),
+    ],
+)  # fmt: skip
+def test_a_starved_job_is_told_what_its_queue_may_have_some_day(cpu: int, told: str) -> None:
+    nodes = [node("n1", 5), node("n2", 3) | {"spec": {"unschedulable": True}}]
+    other = queue("other", guarantee={"resource": {"cpu": 3}})
+    service = replica_set("service", 1, 1, queue="q")
+    starved = scene(
+        *nodes,
+        queue("q"),
+        other,
+        service,
+        pod("large", cpu, queue="q"),
+        reserve={"starvingJobTimeThreshold": 2},
+        until=6,
+    )
+    assert message(starved, "large").startswith(told)
+
+
 # 8 CPUs, of which 3 are guaranteed to another queue, and 3 are used: the other 2 are within what q may have, and 3 not.
 def test_a_queue_that_is_limited_by_guarantees_is_not_told_to_raise_its_capability() -> None:
     other = queue("other", guarantee={"resource": {"cpu": 3}})
@@ -87,26 +115,64 @@ def test_a_queue_that_is_limited_by_guarantees_is_not_told_to_raise_its_capabili
     assert next_step(code, said) == "Wait until jobs of the queue finish, or lower the guarantees of other queues."
 
 
-# Of 8 CPUs, 4 are on a node that is cordoned. With the overcommit factor, 9.6 can be admitted with that node and 4.8
-# without it, and 8 are requested.
-@pytest.mark.parametrize("cordoned", [True, False])
-@pytest.mark.parametrize(("plugin", "most"), [("overcommit", "4.8"), ("proportion", "4")])
-def test_a_job_that_would_fit_with_a_cordoned_node_is_not_told_never(
-    tmp_path: Path, cordoned: bool, plugin: str, most: str
+# 8 CPUs are requested, and there are 8: 4 are free for queues, and 4 are on a node that is cordoned, or used by a pod
+# of another scheduler. With the overcommit factor, 4.8 can be admitted, and 4.8 more when they are free.
+@pytest.mark.parametrize(
+    ("hindrance", "when"),
+    [
+        ("cordoned", "nodes that take no pods now are ready and uncordoned"),
+        ("foreign", "pods that are in no queue have ended"),
+        ("", ""),
+    ],
+)
+@pytest.mark.parametrize(("plugin", "most"), [("overcommit", "4.8"), ("proportion", "4"), ("capacity", "4")])
+def test_a_job_that_would_fit_if_nodes_or_pods_changed_is_not_told_never(
+    tmp_path: Path, hindrance: str, when: str, plugin: str, most: str
 ) -> None:
     config = f"""
     actions: "enqueue, allocate"
     tiers: [{{plugins: [{{name: gang}}, {{name: predicates}}, {{name: {plugin}}}]}}]
     """
-    nodes = [node("n1", 4), node("n2", 4) | {"spec": {"unschedulable": True}}]
+    foreign = pod("foreign", 4, on="n2")
+    foreign["spec"]["schedulerName"] = "default-scheduler"
+    beside = {
+        "cordoned": [node("n2", 4) | {"spec": {"unschedulable": True}}], "foreign": [node("n2", 4), foreign], "": []
+    }  # fmt: skip
     large = job("default/big", 2, cpu=4, least=2, queue="q")
-    report = simulate(tmp_path, nodes if cordoned else nodes[:1], queue("q"), large, until=2, config=config)
-    (group,) = report["podGroups"].values()
-    said = next(one["message"] for one in group["conditions"] if one["type"] == "Unschedulable")
-    assert ("can never" in said) is not cordoned
-    if cordoned:
-        assert said.startswith(f"Waiting to be admitted, insufficient cpu: 8 requested, and at most {most} can be")
-        assert f"beside {most} on nodes that take no pods now" in said
+    report = simulate(tmp_path, node("n1", 4), *beside[hindrance], queue("q"), large, until=2, config=config)
+    said = not_admitted(report)
+    if hindrance:
+        assert said.startswith(
+            f"Waiting to be admitted, insufficient cpu: 8 requested, and at most {most} can be admit"
+        )
+        assert f"; {most} more when {when}. Wait for that, request less, or add nodes." in said
+    else:
+        assert said == "The gang can never start: 8 cpu requested, and the cluster has 4."
+
+
+def not_admitted(report: Document) -> str:
+    (message,) = (
+        one["message"]
+        for name, group in report["podGroups"].items() if name.startswith("default/big")
+        for one in group["conditions"] if one["type"] == "Unschedulable"
+    )  # fmt: skip
+    return str(message)
+
+
+# 11 CPUs, of which a pod uses 1. The other 10 are promised to a job that is admitted; nothing is allocated here.
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+def test_what_a_queue_has_promised_is_said(tmp_path: Path, plugin: str) -> None:
+    config = f"""
+    actions: "enqueue"
+    tiers: [{{plugins: [{{name: gang}}, {{name: predicates}}, {{name: {plugin}}}]}}]
+    """
+    admitted, big = job("default/admitted", 2, cpu=5, least=2, queue="q"), job("default/big", 1, cpu=2, queue="q", at=1)
+    uses_one = [node("n1", 5), node("n2", 6), pod("one", 1, on="n2", queue="q")]
+    report = simulate(tmp_path, uses_one, queue("q"), admitted, big, until=3, config=config)
+    assert not_admitted(report) == (
+        "Waiting to be admitted, insufficient cpu: 2 requested, and of 11 that may be promised, 0 is left, and 10 is "
+        "promised to admitted jobs that have not started. The job is admitted when other jobs finish."
+    )
 
 
 # 5 CPUs, of which one is used. Three pods of 2 must start together: 6 requested, not 2, and 1 allocated, not 5.

@@ -232,8 +232,8 @@ def test_who_is_not_admitted_reads_a_true_reason() -> None:
     cycle = scheduler().run(known, 0.0)
     (said,) = [d.conditions[0].message for d in cycle.decisions if isinstance(d, PatchGroup) and "waits" in d.job]
     assert said == (
-        "Waiting to be admitted, insufficient cpu: 4 requested, and of 9.6 that may be promised (what the cluster "
-        "has, times the overcommit factor 1.2), 3.6 is left. The job is admitted when other jobs finish."
+        "Waiting to be admitted, insufficient cpu: 4 requested, and of 9.6 that may be promised (what there is for "
+        "queues, times the overcommit factor 1.2), 3.6 is left. The job is admitted when other jobs finish."
     )
 
 

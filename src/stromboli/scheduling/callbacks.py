@@ -76,7 +76,8 @@ class Refusal:
     spared: int = 0  # the part of `have` that does not count, because it can be taken back
     leaving: int = 0  # what terminating pods of the queue still use, beside what it has
     closed: int = 0  # what nodes that take no pods now would add to `total`
-    factor: str = ""  # `total` is what the cluster has, times this
+    outside: int = 0  # what pods in no queue would add to it, if they ended
+    factor: str = ""  # `total` is what there is for queues, times this
     creator: str = ""  # the object for which controllers create the pods that are missing
     minimum: str = "minMember"  # the field of the group that says how many pods it needs
 

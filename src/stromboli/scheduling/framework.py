@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -224,9 +225,36 @@ class Framework(ExtensionPoints):
         """May the queue take so much more, and leave what is kept for jobs of other queues with the same limits?"""
         return self.points.shared_limits.first(queue, request, credit, kept)
 
-    def closed_room(self, column: int) -> int:
-        """What queues may divide some day beside what they divide now: idle on nodes that take no pods."""
+    @cached_property
+    def closed_room(self) -> list[int]:
+        """What is idle on nodes that take no pods."""
+        room = self.nodes.future_idle[~self.nodes.takes_pods]
+        return [int(amount) for amount in np.maximum(room, 0).sum(axis=0)]
+
+    def undivided(self, column: int) -> int:
+        """What queues may divide some day beside what they divide now: the closed room, and what pods in no queue
+        use."""
         return max(0, int(self.total[column] - self.divisible[column]))
+
+    def some_day(self, refusal: Refusal) -> Refusal:
+        """A refusal by the limit of a queue, with the limit if queues divided everything: where it is what guarantees
+        of others leave, it grows up to the capability."""
+        queue, column = self.queues.get(QueueName(refusal.subject)), self.axis.index.get(refusal.resource)
+        if queue is None or column is None or not self.is_limited_by_guarantees(refusal):
+            return refusal
+        # What is guaranteed beyond what there is now is first to get more.
+        most = refusal.total + max(self.undivided(column) - self._lacking(column), 0)
+        return replace(refusal, total=most if queue.capability is None else min(most, int(queue.capability[column])))
+
+    def _lacking(self, column: int) -> int:
+        """What queues are guaranteed together beyond what they divide now."""
+        return max(0, self._guaranteed[column] - int(self.divisible[column]))
+
+    @cached_property
+    def _guaranteed(self) -> list[int]:
+        parents = {queue.parent for queue in self.queues.values()}
+        leaves = (queue for name, queue in self.queues.items() if name not in parents)
+        return [int(amount) for amount in sum((self.books.guarantee(one) for one in leaves), start=self.axis.zeros())]
 
     def is_limited_by_guarantees(self, refusal: Refusal) -> bool:
         """Whether the limit of a queue in a refusal is not its own capability, but what guarantees of others leave."""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stromboli.cluster import Job, Queue, QueueName, Task, Vector
 from stromboli.scheduling.callbacks import Refusal
@@ -19,22 +18,12 @@ from stromboli.scheduling.session import Session
 def never_within_quota(session: Session, job: Job, whole: Vector) -> str:
     """Why so much can never start in the queue of a job, even if the queue were empty; "" if it can."""
     refusal = session.allocatable(job.queue, whole, credit=job.queue.allocated, lending=True)
-    found = _ever(session, refusal) if refusal is not None and refusal.code == Code.QUEUE_OVER_QUOTA else None
+    found = session.some_day(refusal) if refusal is not None and refusal.code == Code.QUEUE_OVER_QUOTA else None
     if found is None or found.need <= found.total:
         found = _beyond_capability(session, job, whole)
     if found is None:
         return ""
     return reasons.never_within_quota(what_waits(job), found, guaranteed=session.is_limited_by_guarantees(found))
-
-
-def _ever(session: Session, refusal: Refusal) -> Refusal:
-    """With what the queue may have some day, if guarantees of others limit it: what is idle on nodes that take no pods
-    now may be there again, up to its capability."""
-    queue, column = session.queues.get(QueueName(refusal.subject)), session.axis.index.get(refusal.resource)
-    if queue is None or column is None or not session.is_limited_by_guarantees(refusal):
-        return refusal
-    most = refusal.total + session.closed_room(column)
-    return replace(refusal, total=most if queue.capability is None else min(most, int(queue.capability[column])))
 
 
 def _beyond_capability(session: Session, job: Job, whole: Vector) -> Refusal | None:

@@ -8,22 +8,26 @@ from .amounts import amount
 
 
 def not_admitted(refusal: Refusal) -> str:
-    """Nodes that take no pods now may do so again, so a job that needs them waits, and is not too large for ever."""
+    """Nodes that take no pods now may do so again, and pods in no queue may end. So a job that needs their resources
+    waits, and is not too large for ever."""
     resource = refusal.resource
     need, left, total = (amount(resource, number) for number in (refusal.need, refusal.have, refusal.total))
-    times = f" (what the cluster has, times the overcommit factor {refusal.factor})" if refusal.factor else ""
-    if refusal.need > refusal.total + refusal.closed:
-        most = amount(resource, refusal.total + refusal.closed)
+    ever = refusal.total + refusal.closed + refusal.outside
+    if refusal.need > ever:
         return (
-            f"The job can never be admitted: {need} {resource} requested, and at most {most} can be admitted{times}. "
-            "Request less, or add nodes."
+            f"The job can never be admitted: {need} {resource} requested, and at most {amount(resource, ever)} can be "
+            f"admitted{_times('the cluster has', refusal)}. Request less, or add nodes."
         )
+    times = _times("there is for queues", refusal)
     if refusal.need > refusal.total:
-        closed = amount(resource, refusal.closed)
+        later = (
+            (refusal.closed, "nodes that take no pods now are ready and uncordoned"),
+            (refusal.outside, "pods that are in no queue have ended"),
+        )
+        more = ", and ".join(f"{amount(resource, number)} more when {what}" for number, what in later if number)
         return (
             f"Waiting to be admitted, insufficient {resource}: {need} requested, and at most {total} can be admitted"
-            f"{times}, beside {closed} on nodes that take no pods now. The job is admitted when such nodes are ready "
-            "and uncordoned, or others are added."
+            f"{times}; {more}. Wait for that, request less, or add nodes."
         )
     kept = amount(resource, refusal.kept)
     promised = f", and {kept} is promised to admitted jobs that have not started" if refusal.kept else ""
@@ -31,3 +35,7 @@ def not_admitted(refusal: Refusal) -> str:
         f"Waiting to be admitted, insufficient {resource}: {need} requested, and of {total} that may be promised"
         f"{times}, {left} is left{promised}. The job is admitted when other jobs finish."
     )
+
+
+def _times(what: str, refusal: Refusal) -> str:
+    return f" (what {what}, times the overcommit factor {refusal.factor})" if refusal.factor else ""

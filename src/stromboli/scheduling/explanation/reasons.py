@@ -276,6 +276,15 @@ def never_beside_services_of_queue(who: str, refusal: Refusal, *, guaranteed: bo
     )
 
 
+def not_before_there_is_more(who: str, refusal: Refusal) -> str:
+    """The same, if what a queue may have will be enough some day."""
+    need, total = stated_amount(refusal.resource, refusal.need), stated_amount(refusal.resource, refusal.total)
+    return (
+        f"The {who} cannot start yet: {need} {refusal.resource} requested, and queue {refusal.subject} may have at "
+        f"most {total} while nodes take no pods, or pods in no queue use them."
+    )
+
+
 def never_beside_services(who: str, found: int, needed: int, why: str) -> str:
     """It would not fit even if all pods were gone that end. `why`: the sentence about nodes, for the next pod."""
     return (

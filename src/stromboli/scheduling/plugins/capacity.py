@@ -29,7 +29,14 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.plugin import Plugin
 from stromboli.scheduling.plugins.queue_trees.queue_tree import Place, QueueTree
 from stromboli.scheduling.session import Session
-from stromboli.scheduling.sharing import AdmissionPromises, LeavingPods, RatioKey, ReclaimRule, ratio_key
+from stromboli.scheduling.sharing import (
+    AdmissionPromises,
+    LeavingPods,
+    RatioKey,
+    ReclaimRule,
+    no_room_to_admit,
+    ratio_key,
+)
 
 _Rank = tuple[int, RatioKey, bool, float, str]
 
@@ -236,8 +243,10 @@ class Capacity(Plugin):
                 if need[column] > 0 and held[column] + need[column] > limit:
                     if limit < self._session.books.reach(queue)[column]:
                         return _over(Code.QUEUE_OVER_QUOTA, place, name, need[column], held[column], limit)
-                    left = max(limit - held[column], 0)
-                    return Refusal(Code.INSUFFICIENT_NODE, resource=name, need=need[column], have=left, total=limit)
+                    promised = int(self._tree.sum(place, self._promises.promised)[column])
+                    return no_room_to_admit(
+                        self._session, name, need=need[column], held=held[column], limit=limit, promised=promised
+                    )
         return Vote.PERMIT
 
     def _may_admit_all(self, minimums: Mapping[QueueName, list[int]]) -> bool:

@@ -50,6 +50,7 @@ class Overcommit(Plugin):
         offered = nodes.allocatable - nodes.foreign
         self._promisable = self._times_factor(offered[nodes.takes_pods])
         self._ever = self._times_factor(offered)  # if all nodes took pods
+        self._all = self._times_factor(nodes.allocatable)  # and no pods were outside of queues
         session.add_job_enqueueable(self._has_room, all_at_once=self._has_room_for_all)
 
     def _times_factor(self, offered: Matrix) -> list[int]:
@@ -81,6 +82,7 @@ class Overcommit(Plugin):
                     total=self._promisable[column],
                     kept=int(self._promises.promised_everywhere()[column]),
                     closed=max(self._ever[column] - self._promisable[column], 0),
+                    outside=max(self._all[column] - self._ever[column], 0),
                     factor=self._factor_text,
                 )
         return Vote.PERMIT

@@ -38,6 +38,7 @@ from stromboli.scheduling.sharing import (
     RatioKey,
     ReclaimRule,
     divide,
+    no_room_to_admit,
     pending_request,
     ratio_key,
 )
@@ -310,11 +311,10 @@ class Proportion(Plugin):
             if need[column] > 0 and held[column] + need[column] > limit:
                 if limit < self._session.books.reach(queue)[column]:
                     return _over(Code.QUEUE_OVER_QUOTA, queue, name, need[column], held[column], limit)
-                left = max(limit - held[column], 0)
-                return Refusal(
-                    Code.INSUFFICIENT_NODE, resource=name, need=need[column], have=left, total=limit,
-                    closed=self._session.closed_room(column),
-                )  # fmt: skip
+                promised = int(self._promises.promised(queue)[column])
+                return no_room_to_admit(
+                    self._session, name, need=need[column], held=held[column], limit=limit, promised=promised
+                )
         return Vote.PERMIT
 
     def _may_admit_all(self, minimums: Mapping[QueueName, list[int]]) -> bool:

@@ -2,6 +2,7 @@
 may reclaim what from whom."""
 
 from .admission_promises import AdmissionPromises
+from .admission_refusals import no_room_to_admit
 from .division import Claim, divide
 from .entitlement import over_deserved
 from .job_amounts import pending_request, tentatively_gone
@@ -17,6 +18,7 @@ __all__ = [
     "RatioKey",
     "ReclaimRule",
     "divide",
+    "no_room_to_admit",
     "over_deserved",
     "pending_request",
     "ratio_key",

@@ -17,7 +17,11 @@ from stromboli.scheduling.callbacks import Horizon
 from stromboli.scheduling.decisions import Evict, Notice
 from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.explanation.display_names import what_waits
-from stromboli.scheduling.explanation.reasons import never_beside_services, never_beside_services_of_queue
+from stromboli.scheduling.explanation.reasons import (
+    never_beside_services,
+    never_beside_services_of_queue,
+    not_before_there_is_more,
+)
 from stromboli.scheduling.explanation.reserved_node_reasons import back_in_line, limit_exceeded
 from stromboli.scheduling.gang import TentativePlaces, reserved_tasks
 from stromboli.scheduling.operations.set_aside import give_up
@@ -96,8 +100,11 @@ class Line:
     def _serve(self, job: Job) -> _Answer:
         refusal = over_quota(self._session, job, needed(job))
         if refusal is not None:
-            guaranteed = self._session.is_limited_by_guarantees(refusal)
-            never = never_beside_services_of_queue(what_waits(job), refusal, guaranteed=guaranteed)
+            later = self._session.some_day(refusal)
+            if later.have + later.need <= later.total:
+                return partial(self._say_never, not_before_there_is_more(what_waits(job), refusal))
+            guaranteed = self._session.is_limited_by_guarantees(later)
+            never = never_beside_services_of_queue(what_waits(job), later, guaranteed=guaranteed)
             return partial(self._say_never, never)
         if not self._fits_queue(job, needed(job)):
             return _say_nothing
