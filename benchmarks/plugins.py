@@ -32,7 +32,7 @@ from stromboli.api import (
     names,
 )
 from stromboli.api.kinds.batch import NodeGroupAffinity
-from stromboli.cluster import Applied, Cluster
+from stromboli.cluster import Applied, Cluster, NodesMeasured, NodeUse
 from stromboli.console.bench_case import Case, _apply_decisions
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.decisions import Bind
@@ -113,6 +113,7 @@ PLUGINS: Final = {
     "nodegroup": Measured("{name: nodegroup, arguments: {enablePreferredOrder: true}}", in_groups),
     "task-topology": Measured("{name: task-topology, arguments: {task-topology.weight: 10}}", with_roles),
     "resourcequota": Measured("{name: resourcequota}", with_quotas),
+    "usage": Measured("{name: usage}"),
     "resource-strategy-fit": Measured(
         "{name: resource-strategy-fit, arguments: {resources: {cpu: {type: MostAllocated, weight: 2},"
         " memory: {type: LeastAllocated}}}}"
@@ -140,6 +141,8 @@ def built(case: Case, change: Change) -> Cluster:
     hard: dict[str, str | int | float] = {"requests.cpu": 2 * case.pods, "pods": 2 * case.pods}
     quota = ResourceQuota(metadata=ObjectMeta(name="limit", namespace="team-0"), spec=ResourceQuotaSpec(hard=hard))
     cluster.apply(Applied(quota))
+    used = {"cpu": 8_000, "memory": 32 << 30}
+    cluster.apply(NodesMeasured({node: NodeUse(used, 0.0) for node in sorted(cluster.nodes)}))
     return cluster
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from stromboli.scheduling.configuration.configuration_file import (
     Configuration,
+    ConfigurationError,
     default_configuration,
     load_configuration,
 )
@@ -169,9 +170,20 @@ def test_empty_values_are_as_if_left_out() -> None:
     assert configuration.tiers[0].plugins[0].is_enabled("jobOrder")
 
 
-def test_metrics_are_kept_as_written() -> None:
-    text = "actions: allocate\nmetrics: {type: prometheus, interval: 30s, labels: [a, {b: 1}]}\n" + TIERS
-    assert read(text).metrics == {"type": "prometheus", "interval": "30s", "labels": ["a", {"b": 1}]}
+def test_metrics_say_how_often_nodes_are_measured() -> None:
+    text = "actions: allocate\nmetrics:\n  type: prometheus\n  interval: 1m\n" + TIERS
+    configuration = read(text)
+    assert configuration.metrics_interval == 60
+    assert configuration.warnings == (
+        'scheduler.yaml, line 3: "metrics": "type" has no effect; what nodes use is read from metrics.k8s.io',
+    )
+    assert read("actions: allocate\n" + TIERS).metrics_interval == 30
+
+
+@pytest.mark.parametrize("interval", ["often", "0s", "[1m]"])
+def test_an_interval_of_metrics_that_is_none_is_an_error(interval: str) -> None:
+    with pytest.raises(ConfigurationError, match=r'^scheduler\.yaml, line 2: "metrics": argument "interval" must be '):
+        read(f"actions: allocate\nmetrics: {{interval: {interval}}}\n" + TIERS)
 
 
 def test_yaml_anchors_and_merges_work() -> None:

@@ -28,12 +28,13 @@ def actions(configuration: Configuration) -> str:
         ("preempt, gangpreempt, allocate", "preempt allocate"),
         ("gangreclaim, allocate, gangreclaim", "reclaim allocate"),
         ("enqueue, shuffle, allocate", "enqueue allocate"),
+        ("enqueue, elect, allocate, reserve", "enqueue allocate reserve"),
     ],
 )
 def test_an_action_runs_once_by_the_name_that_it_has_here(written: str, run: str) -> None:
     configuration = load(f'actions: "{written}"\n{TIERS}')
     assert actions(configuration) == run
-    assert len(configuration.warnings) == written.count("gang") + written.count("shuffle")
+    assert len(configuration.warnings) == sum(written.count(name) for name in ("gang", "shuffle", "elect"))
     assert all(warning.startswith("s.yaml, line 1: action ") for warning in configuration.warnings)
 
 

@@ -215,6 +215,10 @@ class Listening(Arguments):
         self.asked[self.prefix + key] = ""
         return super().texts(key)
 
+    def quantity(self, key: str, default: str, **limits: Any) -> int:
+        self.asked[self.prefix + key] = default
+        return super().quantity(key, default, **limits)
+
     def duration(self, key: str, default: float, **limits: Any) -> float:
         self.asked[self.prefix + key] = default
         return super().duration(key, default, **limits)

@@ -49,6 +49,7 @@ SCHEDULER: Mapping[tuple[str, str], str] = {
     ("scheduling.volcano.sh", "reservations"): "get list watch create delete",
     ("scheduling.volcano.sh", "reservations/status"): "patch",
     ("topology.volcano.sh", "hypernodes"): "list watch",
+    ("metrics.k8s.io", "nodes"): "list",
     ("", "events"): "create patch",
 }
 
@@ -169,6 +170,7 @@ NOT_SEEN: Mapping[str, Mapping[Permission, str]] = {
         **_NEW_SERVERS,
         ("get", "", "pods"): "after a bind or an eviction without an answer",
         ("patch", "", "pods"): "to remove the gate of a queue, from pods that ask for it",
+        ("list", "metrics.k8s.io", "nodes"): "for the plugin usage, where a metrics server is installed",
         ("get", "scheduling.volcano.sh", "reservations"): "after a write without an answer, or a conflict",
         ("create", "scheduling.volcano.sh", "queues"): "if the controllers have not created the queue default",
         ("patch", "", "events"): "when an event happens again",

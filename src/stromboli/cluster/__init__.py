@@ -5,7 +5,16 @@ and queues), `ledger` and `node_table` (amounts per node), and `model` (the clas
 """
 
 from .cluster import Cluster
-from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed, UngateFailed
+from .events import (
+    Applied,
+    BindFailed,
+    ClusterEvent,
+    Deleted,
+    EvictFailed,
+    NodesMeasured,
+    ReservationWriteFailed,
+    UngateFailed,
+)
 from .holdings import Holding, JointView, LogView, Moment, View
 from .ledger import SHARED, Ledger
 from .model import (
@@ -25,7 +34,7 @@ from .model import (
     group_status,
     role_minimums_apply,
 )
-from .node_table import NodeTable
+from .node_table import NodeTable, NodeUse
 from .object_warnings import ObjectWarning
 from .refused_bind import RefusedBind
 from .resources import CPU, MEMORY, PODS, UNLIMITED, UNOFFERED, UNOFFERED_NAME, Matrix, ResourceAxis, Vector, fits
@@ -61,6 +70,8 @@ __all__ = [
     "NamespaceInfo",
     "Node",
     "NodeTable",
+    "NodeUse",
+    "NodesMeasured",
     "ObjectWarning",
     "Queue",
     "QueueName",

@@ -34,6 +34,7 @@ from stromboli.api.quantity import amounts
 from stromboli.api.upstream import UpstreamGroup, translated
 from stromboli.containment import ObjectRef
 
+from . import events
 from .events import Applied, BindFailed, ClusterEvent, Deleted, EvictFailed, ReservationWriteFailed, UngateFailed
 from .ledger import Ledger
 from .ledger_validation import validate_ledger
@@ -115,6 +116,8 @@ class Cluster:
                 self._reservations.write_failed(name)
             case UngateFailed(task_key):
                 self._tasks.ungate_failed(task_key)
+            case events.NodesMeasured(use):
+                self.ledger.table.use = use
         self._change_columns()
 
     def _known(self, obj: KObject) -> KObject | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stromboli.api import KObject
 
 from .model import TaskKey
+from .node_table import NodeUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +58,11 @@ class UngateFailed:
     task: TaskKey
 
 
-ClusterEvent = Applied | Deleted | BindFailed | EvictFailed | ReservationWriteFailed | UngateFailed
+@dataclass(frozen=True, slots=True)
+class NodesMeasured:
+    """What nodes really use, by name: all that is known, instead of what was known before."""
+
+    use: Mapping[str, NodeUse]
+
+
+ClusterEvent = Applied | Deleted | BindFailed | EvictFailed | ReservationWriteFailed | UngateFailed | NodesMeasured

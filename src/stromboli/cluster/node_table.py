@@ -12,7 +12,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,16 @@ NO_POD_LIMIT = 1 << 40
 COLUMNS = ("idle", "used", "releasing", "pipelined", "backfilled", "conditional", "reserved", "held", "foreign")
 
 
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """What a node really uses, as somebody has measured it: a fact that a world may provide, beside objects."""
+
+    amounts: Mapping[str, int]  # exact, by resource
+    at: float  # when it was measured
+    window: float = 0.0  # seconds before that of which it is the mean
+    until: float | None = None  # the time until which it counts; None: until there is another one
+
+
 class NodeTable:
     """Rows are in the order of node names, so the first of several equally good rows is the first by name."""
 
@@ -33,6 +44,7 @@ class NodeTable:
         self.axis = axis
         self.nodes: list[Node] = []
         self.by_name: dict[str, Node] = {}
+        self.use: Mapping[str, NodeUse] = {}  # by name; a node without a measurement is unknown, not idle
         self.allocatable: Matrix = np.zeros((0, axis.width), dtype=np.int64)
         self.idle = self.allocatable.copy()
         self.used = self.allocatable.copy()

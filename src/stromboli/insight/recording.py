@@ -35,6 +35,7 @@ from stromboli.cluster import (
     Deleted,
     EvictFailed,
     JobKey,
+    NodesMeasured,
     ReservationWriteFailed,
     UngateFailed,
 )
@@ -163,6 +164,8 @@ def _event(event: ClusterEvent) -> dict[str, msgspec.Raw]:
             return {"reservationWriteFailed": _raw(event)}
         case UngateFailed():
             return {"ungateFailed": _raw(event)}
+        case NodesMeasured():
+            return {"nodesMeasured": _raw(event)}
 
 
 def _raw(value: Any) -> msgspec.Raw:
@@ -228,6 +231,8 @@ def _decoded(event: dict[str, msgspec.Raw]) -> ClusterEvent:
         return Deleted(msgspec.json.decode(event["deleted"], type=kind))
     if "bindFailed" in event:
         return msgspec.json.decode(event["bindFailed"], type=BindFailed)
+    if "nodesMeasured" in event:
+        return msgspec.json.decode(event["nodesMeasured"], type=NodesMeasured)
     if "ungateFailed" in event:
         return msgspec.json.decode(event["ungateFailed"], type=UngateFailed)
     if "reservationWriteFailed" in event:

@@ -60,6 +60,7 @@ _PLUGINS: Final[Mapping[str, str]] = {
     "resourcequota": f"{_OPTIONAL}.resourcequota:Resourcequota",
     "sla": f"{_OPTIONAL}.sla:Sla",
     "task-topology": f"{_OPTIONAL}.task_topology:TaskTopology",
+    "usage": f"{_OPTIONAL}.usage:Usage",
 }
 # Alias -> name of the plugin. Both are valid in a file.
 _PLUGIN_ALIASES: Final[Mapping[str, str]] = {"queue_reservation": "node_reservation"}

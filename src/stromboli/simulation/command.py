@@ -278,6 +278,7 @@ def _new_engine(
         reservation_retention=reservation_retention,
         topology_keys=topology_keys,
         new_descheduler=None if policy is None else new_descheduler,
+        measures_nodes=bool(configuration.plugins("usage")),
     )
 
 

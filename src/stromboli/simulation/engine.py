@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol
 
-from stromboli.api import KObject, Pod, key, names
+from stromboli.api import KObject, Node, Pod, key, names
 from stromboli.api.quantity import stated_amount
 from stromboli.cluster import Applied, Cluster, Deleted
 from stromboli.cluster.ledger import ON_NODE
@@ -47,6 +47,7 @@ from .scenario import (
     is_default_class,
     patch_sort_key,
 )
+from .usage_meter import real_use
 from .virtual_time import (
     START,
     Microseconds,
@@ -103,12 +104,13 @@ class Engine:
         start: Microseconds = START,
         existing: Sequence[KObject] = (),
         new_descheduler: Callable[[World], Descheduler] | None = None,
+        measures_nodes: bool = False,
     ) -> None:
         """`every_cycle`: while a pod is pending, run the cycles whose outcome is known, too. `new_locks` makes the
         worker that locks nodes for queues, each time the controllers start. `reservation_retention`: seconds for which
         Reservations that have ended are kept; 0 means for ever. `topology_keys`: labels of nodes of which HyperNodes
-        are made. `existing`: objects of another cluster that are there
-        at the start, as they are. `new_descheduler`: None if there is none."""
+        are made. `existing`: objects of another cluster that are there at the start, as they are. `new_descheduler`:
+        None if there is none. `measures_nodes`: the scheduler is told what nodes really use."""
         self.journal = journal
         self.world = World(journal)
         self._writer = ObjectWriter(self.world, journal)
@@ -127,6 +129,7 @@ class Engine:
         self._until = until
         self._began = start
         self._runs_every_cycle = every_cycle
+        self._measures_nodes = measures_nodes
         self._settled_version = -1  # of the store, when controllers last had nothing to do
         self._settled_at = Microseconds(START - 1)  # when that was
         self._changed_objects = False  # whether the last cycle changed any object
@@ -213,6 +216,11 @@ class Engine:
         progress = self.world.progress
         version = self.world.store.version
         if "scheduler" not in self._away:
+            if self._measures_nodes:
+                store, known = self.world.store, self.cluster.ledger.table.use
+                measured = real_use(store.list(Node), store.list(Pod), wall_clock(at), known)
+                if measured is not None:
+                    self.cluster.apply(measured)
             self.cycle = self._scheduler.run(self.cluster, wall_clock(at))
             self._count_decisions(len(self.cycle.decisions))
             for decision in self.cycle.decisions:

@@ -2,17 +2,20 @@
 
 The meter adds up amount × time: what nodes offered, and what the pods on them requested, each for as long as it was
 there. Amounts are exact integers and times are microseconds, so the sums are exact as well. It also keeps who was there
-when, for pictures of the run.
+when, for pictures of the run; and `real_use` is what a metrics server would say.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from stromboli.api import Node, Pod, is_backfill, key
 from stromboli.api.pod_requests import pod_requests
+from stromboli.api.pod_timing import pod_use
 from stromboli.api.quantity import amounts
+from stromboli.cluster import NodesMeasured, NodeUse
 
 from .virtual_time import START, Microseconds
 
@@ -97,3 +100,19 @@ def _add(total: Amounts, present: Presence, at: Microseconds) -> None:
     present.counted = max(at, present.counted)
     for resource, amount in present.amounts.items():
         total[resource] += amount * time
+
+
+def real_use(
+    nodes: Iterable[Node], pods: Iterable[Pod], at: float, known: Mapping[str, NodeUse]
+) -> NodesMeasured | None:
+    """What nodes really use: what their pods that run say they use, or request. None if that is known."""
+    totals: dict[str, dict[str, int]] = {node.metadata.name: {} for node in nodes}
+    for pod in pods:
+        total = totals.get(pod.spec.node_name)
+        if total is not None and pod.status.phase == "Running":
+            stated = pod_use(pod.metadata.annotations)
+            for resource, amount in (pod_requests(pod.spec) if stated is None else stated).items():
+                total[resource] = total.get(resource, 0) + amount
+    if totals == {name: use.amounts for name, use in known.items()}:
+        return None
+    return NodesMeasured({name: NodeUse(total, at) for name, total in totals.items()})

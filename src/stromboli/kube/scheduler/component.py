@@ -51,7 +51,7 @@ from stromboli.kube.runtime import (
     volume_kinds,
     watch_more,
 )
-from stromboli.kube.runtime.served import served_optional_kinds, watch_optional_kinds
+from stromboli.kube.runtime.served import measure_nodes, served_optional_kinds, watch_optional_kinds
 from stromboli.scheduling.cycle import Scheduler
 from stromboli.scheduling.placement.kernel_choice import need_compiled
 
@@ -249,6 +249,7 @@ class SchedulerComponent:
                 self._client, [reflector.resource for reflector in self._reflectors.values()], self._add_reflectors
             ),
             self._configuration.run(self._reconfigured, self._reporter.configuration_refused),
+            measure_nodes(self._client, lambda: self._configuration.current.configuration, self._inbox.put),
         ]
         tasks = [asyncio.create_task(work) for work in background]
         try:

@@ -38,6 +38,7 @@ from stromboli.cluster import (
     ClusterEvent,
     Deleted,
     EvictFailed,
+    NodesMeasured,
     ReservationWriteFailed,
     UngateFailed,
 )
@@ -56,6 +57,7 @@ class Inbox:
         self._seen: dict[type[KObject], dict[str, KObject]] = {}
         self.hidden: dict[tuple[type[KObject], str], str] = {}  # invalid objects by kind and key, and what is wrong
         self._refused = refused
+        self._measured: NodesMeasured | None = None
 
     def __len__(self) -> int:
         return len(self._events)
@@ -68,6 +70,9 @@ class Inbox:
                 self._deleted(translated(obj))
             case BindFailed() | EvictFailed() | ReservationWriteFailed() | UngateFailed():
                 # Not urgent: it would fail again a moment later.
+                self._events.append(event)
+            case NodesMeasured():
+                self._measured = event
                 self._events.append(event)
 
     def failed(self, event: BindFailed | EvictFailed | UngateFailed, uid: str) -> None:
@@ -84,7 +89,8 @@ class Inbox:
 
     def all_objects(self) -> list[ClusterEvent]:
         """Everything that exists, as events for an empty cluster state."""
-        return [Applied(obj) for objects in self._seen.values() for obj in objects.values()]
+        objects: list[ClusterEvent] = [Applied(obj) for objects in self._seen.values() for obj in objects.values()]
+        return objects if self._measured is None else [*objects, self._measured]
 
     def find(self, ref: ObjectRef) -> KObject | None:
         """The object, as it was last seen."""

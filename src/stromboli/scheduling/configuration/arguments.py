@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeVar
 
-from stromboli.api.quantity import parse_duration
+from stromboli.api.quantity import QuantityError, amount, parse_duration
 from stromboli.errors import UserError
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -167,6 +167,20 @@ class Arguments(Mapping[str, object]):
         """A duration in seconds, given as a number of seconds or with units (`90`, `1h30m`)."""
         what = "a duration such as 30s, 5m or 1h30m, or a number of seconds"
         return self._number(key, default, _seconds, what, minimum, maximum)
+
+    def quantity(self, key: str, default: str, *, resource: str, unit: int) -> int:
+        """An exact amount of a resource: a quantity such as `250m` or `200Mi`, or a whole number of units."""
+        given = self._given(key)
+        if isinstance(given, int) and not isinstance(given, bool):
+            found: int | None = given * unit
+        else:
+            try:
+                found = amount(resource, default if given is None else given)  # type: ignore[arg-type]
+            except QuantityError:
+                found = None
+        if found is None or found < 0:
+            raise self.error(key, f"must be an amount such as {default}")
+        return found
 
     def section(self, key: str) -> Arguments:
         """Arguments inside of this one; none if it is not given."""

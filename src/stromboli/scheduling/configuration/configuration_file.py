@@ -49,6 +49,7 @@ _FLAGS: Final[Mapping[str, tuple[Flag, ...]]] = {
     if kind not in ("jobEnqueueable", "nodeOrderOnResource")
 } | {"JobEnqueued": ("jobEnqueueable", "jobEnqueued"), "ResourceNodeOrder": ("nodeOrderOnResource",)}
 _OBJECT: Final = re.compile(r"^kind: *([A-Za-z]+) *$", re.MULTILINE)
+METRICS_INTERVAL: Final = 30.0
 _OFF_UNLESS_SET: Final = frozenset({"hierarchy", "clusterOrder"})
 
 _DEFAULT_ACTIONS: Final = ("enqueue", "reclaim", "allocate", "preempt", "reserve", "backfill")
@@ -101,7 +102,7 @@ class Configuration:
     tiers: tuple[Tier, ...]
     warnings: tuple[str, ...] = ()
     topology_keys: tuple[str, ...] = ()  # from the widest to the narrowest
-    metrics: Mapping[str, object] = field(default_factory=dict)
+    metrics_interval: float = METRICS_INTERVAL  # seconds between two measurements of nodes
 
     def plugins(self, *names: str) -> list[PluginOption]:
         """Those of these names, in the order of the file."""
@@ -193,15 +194,27 @@ class _File:
             tiers = tuple(self._read_tier(tier) for tier in content["tiers"].sequence('"tiers"'))
         if not any(tier.plugins for tier in tiers):
             self._warn(root.line, "no plugins are configured, so there are no gangs, shares or priorities")
-        metrics = content["metrics"].mapping('"metrics"') if "metrics" in content else {}
+        interval = self._read_metrics(content["metrics"]) if "metrics" in content else METRICS_INTERVAL
         keys = read_topology_keys(content.get("topologyKeys"), [one for tier in tiers for one in tier.plugins])
         return Configuration(
             actions=actions,
             tiers=tiers,
             topology_keys=keys,
             warnings=tuple(f"{place(self._where, line)}: {text}" for line, text in sorted(self._warnings)),
-            metrics={key: value.plain() for key, value in metrics.items()},
+            metrics_interval=interval,
         )
+
+    def _read_metrics(self, given: Located) -> float:
+        """Volcano's files also say where measurements are."""
+        content = given.mapping('"metrics"')
+        for key, value in content.items():
+            if key != "interval":
+                sentence = f'"metrics": {quoted(key)} has no effect; what nodes use is read from metrics.k8s.io'
+                self._warn(value.line, sentence)
+        lines = {key: value.line for key, value in content.items()}
+        values = {key: value.plain() for key, value in content.items()}
+        arguments = Arguments(values, lines=lines, owner='"metrics"', where=self._where)
+        return arguments.duration("interval", METRICS_INTERVAL, minimum=1)
 
     def _read_actions(self, given: Located) -> tuple[ActionOption, ...]:
         if isinstance(given.value, str):

@@ -27,6 +27,7 @@ _DESCHEDULER: Final = (
 )
 
 DONE_OTHERWISE: Final[Mapping[tuple[Kind, str], Otherwise]] = {
+    ("action", "elect"): Otherwise("", "reserve finds out itself for which jobs to reserve nodes; leave elect out"),
     ("action", "gangpreempt"): Otherwise("preempt", "preempt does this here, and runs instead; write preempt"),
     ("action", "gangreclaim"): Otherwise("reclaim", "reclaim does this here, and runs instead; write reclaim"),
     ("action", "shuffle"): Otherwise("", f"{_DESCHEDULER}and leave shuffle out"),
@@ -36,6 +37,7 @@ DONE_OTHERWISE: Final[Mapping[tuple[Kind, str], Otherwise]] = {
 NOT_BUILT: Final[Mapping[tuple[Kind, str], str]] = {
     ("plugin", "cdp"): "pods cannot be protected from eviction for a time after their start",
     ("plugin", "deviceshare"): "devices are not shared among pods; request whole ones, as nvidia.com/gpu",
+    ("plugin", "extender"): "no other program is asked during a cycle; write a plugin instead (docs/plugins.md)",
     ("plugin", "numa-aware"): "nodes are not divided into NUMA nodes",
     ("plugin", "tdm"): "nodes cannot be lent by the time of the day",
 }

@@ -87,6 +87,11 @@ def locked_for(queue: str) -> NodeReason:
     return NodeReason(Code.NODE_LOCKED_BY_QUEUE, f"locked for queue {queue}", resolvable=False)
 
 
+def too_much_load(resource: str, percent: float) -> NodeReason:
+    text = f"where more than {percent:g} % of the {resource} is really in use"
+    return NodeReason(Code.PREDICATE_NODE_LOAD, text, resolvable=False)
+
+
 def kept_beside(what: str, resource: str) -> NodeReason:
     text = f"whose {what} is kept for those who ask for the idle {resource} there"
     return NodeReason(Code.PREDICATE_PROPORTION, text, resolvable=True)

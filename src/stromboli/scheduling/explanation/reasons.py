@@ -66,6 +66,7 @@ class Code:
     PREDICATE_POD_TOPOLOGY_SPREAD = "PredicatePodTopologySpread"
     NAMESPACE_OVER_QUOTA = "NamespaceOverQuota"
     PREDICATE_NODE_GROUP = "PredicateNodeGroup"
+    PREDICATE_NODE_LOAD = "PredicateNodeLoad"
     PREDICATE_PROPORTION = "PredicateProportion"
     CLAIM_MISSING = "ClaimMissing"
     CLAIM_UNBOUND = "ClaimUnbound"
