@@ -66,7 +66,7 @@ class Ledger(JobBooks):
         # Grows whenever the cluster may have changed in a way that matters for decisions: by events, and by what
         # sessions settle. What sessions only try does not count.
         self.changes = 0
-        # Grows with the other events, apart from those about nodes: what objects say may be different then.
+        # Grows with other events, apart from those about nodes: what objects say may differ then.
         self.status_changes = 0
         # Grows with those of these changes that concern nodes: what they offer, and whom they accept.
         self.node_changes = 0
@@ -430,7 +430,7 @@ class Ledger(JobBooks):
         self.table.widen()
         for node in self.locked.values():
             if node.lock is not None:
-                _widen(node.lock, self.axis)
+                node.lock.widen(self.axis)
         self.widen_holdings()
 
 
@@ -446,8 +446,3 @@ def _takes(task: Task, lock: Lock) -> bool:
 
 def _queue_of(task: Task) -> Queue | None:
     return None if task.job is None else task.job.queue
-
-
-def _widen(lock: Lock, axis: ResourceAxis) -> None:
-    lock.offers, lock.taken, lock.unused = axis.pad(lock.offers), axis.pad(lock.taken), axis.pad(lock.unused)
-    lock.by_queue = {name: axis.pad(amount) for name, amount in lock.by_queue.items()}

@@ -30,7 +30,7 @@ from stromboli.api import Queue as QueueObject
 from stromboli.api.volumes.pod_volumes import NO_VOLUMES, PodVolumes
 
 from .refused_bind import RefusedBind
-from .resources import PODS, UNOFFERED, Unoffered, Vector, add_to
+from .resources import PODS, UNOFFERED, ResourceAxis, Unoffered, Vector, add_to
 from .topology.layout import Layout
 
 JobKey = NewType("JobKey", str)  # "namespace/podgroup"; see `api.upstream` for those of scheduling.k8s.io
@@ -106,6 +106,10 @@ class Lock:
     def drains(self) -> Vector:
         """What others use, and must leave before it is its owner's."""
         return np.asarray(np.maximum(self.offers - self.owned, 0))
+
+    def widen(self, axis: ResourceAxis) -> None:
+        self.offers, self.taken, self.unused = (axis.pad(one) for one in (self.offers, self.taken, self.unused))
+        self.by_queue = {name: axis.pad(amount) for name, amount in self.by_queue.items()}
 
 
 @dataclass(eq=False, slots=True)

@@ -135,3 +135,7 @@ class LedgerViews:
     def settled(self) -> View:
         """Of all that matters for decisions, but for what is only tried. It holds from one session to the next."""
         return View(lambda: self._ledger.changes)
+
+    def shown(self) -> View:
+        """Of what objects say of themselves and no decision depends on. It holds from one session to the next."""
+        return View(lambda: self._ledger.status_changes)

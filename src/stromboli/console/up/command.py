@@ -116,12 +116,7 @@ def up(
     It has an API server for kubectl and other clients, nodes, the scheduler, the controllers and a page for a browser.
     Unless --data is given, everything is gone at the end. The server is for one machine: see docs/embedded.md.
     """
-    if demo and nodes_file is not None:
-        raise UserError("--demo has its own nodes; leave out --nodes-file.")
-    if descheduler_port is not None and descheduler_config is None:
-        raise UserError("--descheduler-port is of no use without a descheduler; add --descheduler-config POLICY.")
-    if allow_host_path and runner != "process":
-        raise UserError("--allow-host-path is of no use without --runner process.")
+    _refuse_useless(demo, nodes_file, descheduler_port, descheduler_config, allow_host_path, runner)
     if kubeconfig_out is not None and not kubeconfig_out.parent.is_dir():
         raise UserError(f"--kubeconfig-out: there is no folder {kubeconfig_out.parent}; create it, or use another one.")
     seconds = _seconds(lasting) if lasting else None
@@ -177,6 +172,23 @@ def up(
     finally:
         if data is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refuse_useless(
+    demo: bool,
+    nodes_file: Path | None,
+    descheduler_port: int | None,
+    policy: Path | None,
+    host_paths: bool,
+    runner: str,
+) -> None:
+    """Raises UserError for options that do nothing together with the others."""
+    if demo and nodes_file is not None:
+        raise UserError("--demo has its own nodes; leave out --nodes-file.")
+    if descheduler_port is not None and policy is None:
+        raise UserError("--descheduler-port is of no use without a descheduler; add --descheduler-config POLICY.")
+    if host_paths and runner != "process":
+        raise UserError("--allow-host-path is of no use without --runner process.")
 
 
 def _machines(

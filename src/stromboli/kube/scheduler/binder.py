@@ -47,8 +47,8 @@ from stromboli.kube.client import (
 )
 from stromboli.kube.runtime import REQUEST_TIMEOUT, Fence, Log, in_time
 
-from .lost_response import reread
-from .server_errors import ServerErrors
+from .responses.lost_response import reread
+from .responses.server_errors import ServerErrors
 
 _log = Log("binder")
 

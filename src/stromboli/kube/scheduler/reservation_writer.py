@@ -36,7 +36,7 @@ from stromboli.kube.client import (
 from stromboli.kube.runtime import REQUEST_TIMEOUT, Fence, Log, in_time
 from stromboli.scheduling.decisions import DropUsers, PatchReservation
 
-from .lost_response import reread
+from .responses.lost_response import reread
 
 _log = Log("reservations")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stromboli.cluster import JobKey, TaskKey
+from stromboli.cluster import JobKey, Ledger, TaskKey, View
 from stromboli.scheduling.decisions import Explanation
 from stromboli.scheduling.session import Session
 
@@ -22,19 +22,28 @@ from stromboli.scheduling.session import Session
 class LastConclusion:
     """Kept from one session to the next."""
 
-    _stamp: tuple[int, int] | None = None  # the state of the objects; None if it must not be repeated
+    _ledger: Ledger | None = None  # whose objects it is about; None if it must not be repeated
+    _views: tuple[View, ...] = ()
     _due: float | None = None  # when something was to change even without an event
     _reasons: dict[JobKey, Explanation] = field(default_factory=dict)
     _waiting: dict[TaskKey, Explanation] = field(default_factory=dict)
 
     def record(self, session: Session) -> None:
         cycle = session.cycle
-        self._stamp = _stamp(session) if _is_repeatable(session) else None
+        if not _is_repeatable(session):
+            self._ledger = None
+        elif session.ledger is not self._ledger:
+            self._ledger = session.ledger
+            self._views = (session.ledger.views.settled(), session.ledger.views.shown())
+        for view in self._views:
+            view.renew()
         self._due, self._reasons, self._waiting = cycle.next_due, dict(cycle.reasons), dict(cycle.waiting)
 
     def repeat(self, session: Session) -> bool:
         """Whether this session ends as the last one did; if so, its reasons are noted."""
-        if self._stamp is None or self._stamp != _stamp(session) or not _is_repeatable(session):
+        if session.ledger is not self._ledger or not all(view.is_current for view in self._views):
+            return False
+        if not _is_repeatable(session):
             return False
         if self._due is not None:
             if session.now >= self._due:
@@ -42,10 +51,6 @@ class LastConclusion:
             session.due(self._due)
         session.cycle.reasons, session.cycle.waiting = dict(self._reasons), dict(self._waiting)
         return True
-
-
-def _stamp(session: Session) -> tuple[int, int]:
-    return session.ledger.changes, session.ledger.status_changes
 
 
 def _is_repeatable(session: Session) -> bool:

@@ -5,9 +5,9 @@ found out about each job. `stromboli.scheduling.conclusion` turns both into cond
 cycle. `orphans` covers pods and groups that no session sees.
 """
 
+from .conditions.waiting_clock import waiting_counts, waiting_since
 from .notes import JobNote, Notes
 from .orphans import orphans
 from .reasons import Code
-from .waiting_clock import waiting_counts, waiting_since
 
 __all__ = ["Code", "JobNote", "Notes", "orphans", "waiting_counts", "waiting_since"]

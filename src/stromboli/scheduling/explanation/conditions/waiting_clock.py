@@ -14,7 +14,7 @@ from stromboli.cluster import Job, Status
 from stromboli.cluster.object_fields import waiting_record
 from stromboli.scheduling.framework import Framework
 
-from .conditions import SCHEDULED
+from . import SCHEDULED
 
 
 def waiting_since(framework: Framework, job: Job) -> float:
