@@ -148,16 +148,18 @@ class StatefulSetController(WorkloadController[StatefulSet]):
             update_revision=present,
             observed_generation=owner.metadata.generation,
         )
-        waiting = [due for due in visit.times.values() if due > now]
-        waiting += [at for at in starts if at > now]
-        if visit.name_is_taken and not self._in.is_virtual:
-            waiting.append(now + RETRY)
-        self._queue.set_due(key(owner), min(waiting, default=None))
+        self._queue.set_due(key(owner), self._due(visit, starts))
         annotations = owner.metadata.annotations
         if self._in.is_virtual:
             annotations = with_replacements(annotations, _by_time(visit.times))
         if status != owner.status or annotations != owner.metadata.annotations:
             yield Update(replace(owner, metadata=replace(owner.metadata, annotations=annotations), status=status))
+
+    def _due(self, visit: _Visit, starts: Iterable[float]) -> float | None:
+        waiting = [at for at in (*visit.times.values(), *starts) if at > visit.now]
+        if visit.name_is_taken and not self._in.is_virtual:
+            waiting.append(visit.now + RETRY)
+        return min(waiting, default=None)
 
 
 def _keep(visit: _Visit, objects: Objects, most: int) -> tuple[list[Change], bool]:

@@ -76,33 +76,12 @@ def _check_sums(scenario: Scenario) -> None:
     nodes = sum(isinstance(entry.object, Node) for entry in scenario.objects)
     job_templates = {key(one.object): one.object for one in scenario.objects if isinstance(one.object, JobTemplate)}
     for entry in scenario.objects:
-        match entry.object:
-            case Node() as node:
-                field, sums, parts = "status.allocatable", offered, [(1, amounts(node.status.allocatable))]
-            case Pod() as pod:
-                field, sums, parts = "spec.containers", requested, [(1, pod_requests(pod.spec))]
-            case ReplicaSet() | StatefulSet() | Deployment() as replicas:
-                count = replicas.spec.replicas
-                field, sums, parts = "spec.template", requested, [(count, pod_requests(replicas.spec.template.spec))]
-            case DaemonSet() as daemons:
-                field, sums, parts = "spec.template", requested, [(nodes, pod_requests(daemons.spec.template.spec))]
-            case BatchJob() as batch:
-                field, sums, parts = "spec.template", requested, [_largest(batch.spec)]
-            case BatchCronJob() as batches:
-                field, sums = "spec.jobTemplate.spec.template", requested
-                parts = [_largest(batches.spec.job_template.spec)]
-            case Job() as job:
-                field, sums = "spec.tasks", requested
-                parts = [(task.replicas, pod_requests(task.template.spec)) for task in job.spec.tasks]
-            case CronJob() as cron_job:
-                field, sums, tasks = "spec.jobTemplate.spec.tasks", requested, cron_job.spec.job_template.spec.tasks
-                parts = [(task.replicas, pod_requests(task.template.spec)) for task in tasks]
-            case JobFlow() as flow:
-                field, sums, tasks = "spec.flows", requested, _tasks_of(flow, entry, job_templates)
-                parts = [(task.replicas, pod_requests(task.template.spec)) for task in tasks]
-            case _:
-                continue
-        pods += 0 if sums is offered else sum(count for count, _ in parts)
+        if isinstance(entry.object, Node):
+            field, sums, parts = "status.allocatable", offered, [(1, amounts(entry.object.status.allocatable))]
+        else:
+            field, parts = _requests(entry, nodes, job_templates)
+            sums = requested
+            pods += sum(count for count, _ in parts)
         if pods > MAX_PODS:
             raise entry.error(field, f"makes the scenario exceed {MAX_PODS} pods, the largest supported number")
         for count, each in parts:
@@ -111,6 +90,35 @@ def _check_sums(scenario: Scenario) -> None:
                 if sums[resource] > _MAX_SUM:
                     most = format_amount(resource, _MAX_SUM)
                     raise entry.error(field, f"makes the sum of {resource} exceed {most}, the largest supported sum")
+
+
+_Requests = tuple[str, list[tuple[int, dict[str, int]]]]
+"""The field that makes pods; how many of one kind there are, and what each of them requests."""
+
+
+def _requests(entry: ScenarioObject, nodes: int, job_templates: Mapping[str, JobTemplate]) -> _Requests:
+    match entry.object:
+        case Pod() as pod:
+            return "spec.containers", [(1, pod_requests(pod.spec))]
+        case ReplicaSet() | StatefulSet() | Deployment() as replicas:
+            return "spec.template", [(replicas.spec.replicas, pod_requests(replicas.spec.template.spec))]
+        case DaemonSet() as daemons:
+            return "spec.template", [(nodes, pod_requests(daemons.spec.template.spec))]
+        case BatchJob() as batch:
+            return "spec.template", [_largest(batch.spec)]
+        case BatchCronJob() as batches:
+            return "spec.jobTemplate.spec.template", [_largest(batches.spec.job_template.spec)]
+        case Job() as job:
+            return "spec.tasks", _of_tasks(job.spec.tasks)
+        case CronJob() as cron_job:
+            return "spec.jobTemplate.spec.tasks", _of_tasks(cron_job.spec.job_template.spec.tasks)
+        case JobFlow() as flow:
+            return "spec.flows", _of_tasks(_tasks_of(flow, entry, job_templates))
+    return "", []
+
+
+def _of_tasks(tasks: list[TaskSpec]) -> list[tuple[int, dict[str, int]]]:
+    return [(task.replicas, pod_requests(task.template.spec)) for task in tasks]
 
 
 def _tasks_of(flow: JobFlow, entry: ScenarioObject, templates: Mapping[str, JobTemplate]) -> list[TaskSpec]:

@@ -35,6 +35,21 @@ class Counted:
     lost: int = 0  # pods that vanished
 
 
+@dataclass(slots=True)
+class _Ended:
+    """Pods that have ended: those that are noted, by uid, and those that may go."""
+
+    succeeded: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    indexes: set[int] = field(default_factory=set)  # of those that have succeeded since
+    released: list[OwnedPod] = field(default_factory=list)
+
+    def uncounted(self) -> UncountedPods | None:
+        if not self.succeeded and not self.failed:
+            return None
+        return UncountedPods(succeeded=self.succeeded, failed=self.failed)
+
+
 def count(job: BatchJob, pods: PodsOfOwner, objects: Objects, most: int, *, may_lose: bool) -> Counted:
     """`may_lose`: pods may vanish before they are counted."""
     before = job.status
@@ -42,38 +57,40 @@ def count(job: BatchJob, pods: PodsOfOwner, objects: Objects, most: int, *, may_
     noted = {*known.succeeded, *known.failed}
     held = {pod.uid: pod for pod in pods.to_count.values()}
     counted = Counted(replace(before))
-    status = counted.status
-    released = [held[uid] for uid in (*known.succeeded, *known.failed) if uid in held]
+    status, ended = counted.status, _Ended()
+    ended.released = [held[uid] for uid in (*known.succeeded, *known.failed) if uid in held]
     status.succeeded += sum(uid not in held for uid in known.succeeded)
     status.failed += sum(uid not in held for uid in known.failed)
-    succeeded = [uid for uid in known.succeeded if uid in held]
-    failed = [uid for uid in known.failed if uid in held]
-    indexes: set[int] = set()
+    ended.succeeded = [uid for uid in known.succeeded if uid in held]
+    ended.failed = [uid for uid in known.failed if uid in held]
     new = list(islice((pod for pod in pods.to_count.values() if pod.uid not in noted), most))
     for pod in new:
-        if pod.phase == "Succeeded":
-            succeeded.append(pod.uid)
-            if pod.index is not None:
-                indexes.add(pod.index)
-            continue
-        verdict = _judged(job, pod, objects)
-        if verdict.action == "Ignore":
-            released.append(pod)
-            continue
-        failed.append(pod.uid)
-        if verdict.action == "FailJob":
-            counted.failed_by = verdict.why
+        _add(pod, ended, counted, job, objects)
     if may_lose:
         _count_lost(job, counted, before.active - len(pods.active) - len(new))
-    status.uncounted_terminated_pods = (
-        UncountedPods(succeeded=succeeded, failed=failed) if succeeded or failed else None
-    )
-    if indexes:
-        status.completed_indexes = format_indexes(completed(job) | indexes)
+    status.uncounted_terminated_pods = ended.uncounted()
+    if ended.indexes:
+        status.completed_indexes = format_indexes(completed(job) | ended.indexes)
     if job.spec.completion_mode == "Indexed":
-        status.succeeded = len(parse_indexes(status.completed_indexes, job.spec.completions or 0)) - len(succeeded)
-    counted.changes = list(releases((pod.key for pod in released), objects))
+        done = parse_indexes(status.completed_indexes, job.spec.completions or 0)
+        status.succeeded = len(done) - len(ended.succeeded)
+    counted.changes = list(releases((pod.key for pod in ended.released), objects))
     return counted
+
+
+def _add(pod: OwnedPod, ended: _Ended, counted: Counted, job: BatchJob, objects: Objects) -> None:
+    if pod.phase == "Succeeded":
+        ended.succeeded.append(pod.uid)
+        if pod.index is not None:
+            ended.indexes.add(pod.index)
+        return
+    verdict = _judged(job, pod, objects)
+    if verdict.action == "Ignore":
+        ended.released.append(pod)
+        return
+    ended.failed.append(pod.uid)
+    if verdict.action == "FailJob":
+        counted.failed_by = verdict.why
 
 
 def completed(job: BatchJob) -> set[int]:

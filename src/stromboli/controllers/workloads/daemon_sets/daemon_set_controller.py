@@ -138,19 +138,20 @@ class DaemonSetController(WorkloadController[DaemonSet]):
             else:
                 found.empty.append(node)
             return
-        counts = {}
-        for one in (*new[:1], *old[:1]):
-            at = one.ready_since + owner.spec.min_ready_seconds
-            is_up = one.is_ready or (self._in.is_virtual and one.is_kept)
-            counts[one.key] = is_up and at <= now
-            if is_up and at > now:
-                found.next_at = at if found.next_at is None else min(at, found.next_at)
         found.nodes[node] = OnNode(
             new=new[0] if new else None,
             old=old[:1],
-            new_counts=bool(new) and counts[new[0].key],
-            old_counts=bool(old) and counts[old[0].key],
+            new_counts=any(self._is_available(owner, one, now, found) for one in new[:1]),
+            old_counts=any(self._is_available(owner, one, now, found) for one in old[:1]),
         )
+
+    def _is_available(self, owner: DaemonSet, pod: OwnedPod, now: float, found: _Found) -> bool:
+        """If it only has to be ready for longer, `found` says until when."""
+        at = pod.ready_since + owner.spec.min_ready_seconds
+        is_up = pod.is_ready or (self._in.is_virtual and pod.is_kept)
+        if is_up and at > now:
+            found.next_at = at if found.next_at is None else min(at, found.next_at)
+        return is_up and at <= now
 
     def _tell(self, owner: DaemonSet, found: _Found, names: PodNames, mark: str) -> Iterable[Change]:
         wanted, nodes = len(found.wanted), found.nodes.values()

@@ -39,21 +39,30 @@ def renewed(owner: DaemonSet, nodes: Mapping[str, OnNode], empty: int) -> tuple[
     if owner.spec.update_strategy.type == "OnDelete":
         return [], []
     surge, unavailable = limits(owner, len(nodes) + empty)
+    if surge:
+        return _with_second_pods(nodes, surge)
+    return _with_gaps(nodes, empty, unavailable), []
+
+
+def _with_second_pods(nodes: Mapping[str, OnNode], surge: int) -> tuple[list[OwnedPod], list[str]]:
     gone: list[OwnedPod] = []
     second: list[str] = []
-    if surge:
-        free = surge - sum(one.new is not None and bool(one.old) and not one.new_counts for one in nodes.values())
-        for node, one in nodes.items():
-            if not one.old:
-                continue
-            if one.new is not None and one.new_counts:
-                gone += one.old
-            elif one.new is None and not one.old_counts:
-                gone += one.old  # nobody misses it
-            elif one.new is None and free > 0:
-                free -= 1
-                second.append(node)
-        return gone, second
+    free = surge - sum(one.new is not None and bool(one.old) and not one.new_counts for one in nodes.values())
+    for node, one in nodes.items():
+        if not one.old:
+            continue
+        if one.new is not None and one.new_counts:
+            gone += one.old
+        elif one.new is None and not one.old_counts:
+            gone += one.old  # nobody misses it
+        elif one.new is None and free > 0:
+            free -= 1
+            second.append(node)
+    return gone, second
+
+
+def _with_gaps(nodes: Mapping[str, OnNode], empty: int, unavailable: int) -> list[OwnedPod]:
+    gone: list[OwnedPod] = []
     missing = empty + sum(not (one.new_counts or one.old_counts) for one in nodes.values())
     for one in nodes.values():
         if one.old and one.new is None and not one.old_counts:
@@ -62,4 +71,4 @@ def renewed(owner: DaemonSet, nodes: Mapping[str, OnNode], empty: int) -> tuple[
         if one.old and one.old_counts and missing < unavailable:
             gone += one.old
             missing += 1
-    return gone, second
+    return gone
