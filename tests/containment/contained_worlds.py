@@ -340,4 +340,27 @@ def half_gangs() -> World:
     )  # fmt: skip
 
 
-WORLDS = (victims, room_for_all, contention, reservations, half_gangs, starvation)
+def _gated(documents: list[Document]) -> list[Document]:
+    for one in documents:
+        if one["kind"] == "Pod":
+            one["metadata"]["annotations"]["scheduling.volcano.sh/queue-allocation-gate"] = "true"
+    return documents
+
+
+def queue_gates() -> World:
+    """Pods that keep a gate until their queue has room for them, beside some that have none."""
+    nowhere = pod("nowhere", 1, queue="q1", at=1, selector={"zone": "none"})
+    return World(
+        "queue gates",
+        [
+            *_zones(8, 8), queue("q1", capability={"cpu": 5}), queue("q2"), priority_class("high", 10),
+            *_gated([*gang("a", 1, 1, queue="q1", at=1, run=3), *gang("odd", 1, 1, queue="q1", at=1, run=3), nowhere]),
+            *_gated(gang("b", 1, 1, 1, least=2, queue="q1", at=2, run=3)),
+            *_gated([pod("odd-single", 1, queue="q2", at=2, run=3), pod("c", 1, queue="q2", at=2, run=3)]),
+            pod("plain", 1, queue="q1", at=3, run=3), pod("d", 1, queue="q1", at=4, run=3, priority="high"),
+        ],
+        until=20,
+    )  # fmt: skip
+
+
+WORLDS = (victims, room_for_all, contention, reservations, half_gangs, starvation, queue_gates)

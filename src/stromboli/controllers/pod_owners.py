@@ -64,7 +64,7 @@ def refers_to_cron_job(reference: OwnerReference) -> bool:
 
 
 def refers_to_job_flow(reference: OwnerReference) -> bool:
-    return reference.kind == "JobFlow" and reference.api_version.startswith("flow.volcano.sh/")
+    return reference.kind == "JobFlow" and reference.api_version.partition("/")[0] == "flow.volcano.sh"
 
 
 def find_owner(reference: OwnerReference, namespace: str, objects: Objects) -> Owner | None:

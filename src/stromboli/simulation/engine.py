@@ -166,7 +166,6 @@ class Engine:
                 restart.at, Rank.RESTART, partial(self._restart, restart),
                 name=restart.component, detail=f"{restart.away or 0:020}".encode(),
             )  # fmt: skip
-
         for run in scenario.runs:
             self.world.event_queue.put(
                 run.at, Rank.RESTART, partial(self._request_run, run), name=run.profile, detail=run.job.encode()
@@ -399,7 +398,7 @@ class Engine:
             fruitless = self._owners_of_refused(changes)
             for change in changes:
                 if isinstance(change, Probe):
-                    self._answer(change, now)
+                    self._controllers.probe_answered(change, now, answered=self.world.answers(change.pod))
                 elif not (isinstance(change, Update) and change.object.metadata.uid in fruitless):
                     self._writer.apply_change(change, at)
             if descheduler is not None:
@@ -408,12 +407,6 @@ class Engine:
                 self._settled_version, self._settled_at = before, at
                 return
         raise ControllerLoopError(f"controllers still change {self._writer.last_changed} after {MAX_PASSES} passes")
-
-    def _answer(self, probe: Probe, now: float) -> None:
-        """Pods run nothing here: one that runs answers whatever it is asked."""
-        pod = self.world.store.get(Pod, key(probe.pod))
-        runs = pod is not None and pod.metadata.uid == probe.pod.metadata.uid and pod.status.phase == "Running"
-        self._controllers.probe_answered(probe, now, answered=runs)
 
     def _owners_of_refused(self, changes: Sequence[Change]) -> set[str]:
         """The uids of owners whose new objects are refused. Their own updates are not applied: a ReplicaSet counts the

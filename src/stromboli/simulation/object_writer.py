@@ -107,11 +107,7 @@ class ObjectWriter:
                 if reservation is not None and reservation.metadata.uid == decision.uid:
                     self._change_reservation(reservation, decision, at)
             case Ungate():
-                pod = store.get(Pod, decision.task)
-                if pod is not None:
-                    self._put(without_queue_gate(pod), at)
-                    message = f"Queue {decision.queue} has room for the pod."
-                    self._journal.write(at, "Ungated", decision.task, message=message)
+                self._ungate(decision, at)
             case PatchPod():
                 pod = store.get(Pod, decision.task)
                 if pod is not None and not pod.spec.node_name:
@@ -127,6 +123,13 @@ class ObjectWriter:
             case Notice():
                 self._record_event(at, decision.key, decision.reason, decision.message, warning=decision.warning)
         return None
+
+    def _ungate(self, decision: Ungate, at: Microseconds) -> None:
+        pod = self._world.store.get(Pod, decision.task)
+        if pod is not None:
+            self._put(without_queue_gate(pod), at)
+            message = f"Queue {decision.queue} has room for the pod."
+            self._journal.write(at, "Ungated", decision.task, message=message)
 
     def _patch_group(self, decision: PatchGroup, at: Microseconds) -> None:
         group = self._world.store.get(PodGroup, decision.job)

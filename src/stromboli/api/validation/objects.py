@@ -66,17 +66,8 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
             check_queue(obj)
         case PodGroup():
             check_pod_group(obj)
-        case Job():
-            check_job(obj, max_replicas=max_job_replicas)
-        case CronJob():
-            check_cron_job(obj, max_replicas=max_job_replicas)
-        case JobFlow():
-            check_job_flow(obj)
-        case JobTemplate():
-            validate(as_job(obj), max_job_replicas=max_job_replicas)
-            return
-        case BatchCronJob():
-            check_batch_cron_job(obj)
+        case Job() | CronJob() | BatchCronJob() | JobFlow() | JobTemplate():
+            _jobs(obj, max_job_replicas)
         case Command():
             check_command(obj)
         case Reservation():
@@ -96,6 +87,20 @@ def validate(obj: KObject, *, max_job_replicas: int = MAX_JOB_REPLICAS) -> None:
     for broken in broken_rules(obj):
         raise ApiError(broken.field, broken.sentence)
     _check_dependencies(obj)
+
+
+def _jobs(obj: Job | CronJob | BatchCronJob | JobFlow | JobTemplate, max_replicas: int) -> None:
+    match obj:
+        case Job():
+            check_job(obj, max_replicas=max_replicas)
+        case CronJob():
+            check_cron_job(obj, max_replicas=max_replicas)
+        case BatchCronJob():
+            check_batch_cron_job(obj)
+        case JobFlow():
+            check_job_flow(obj)
+        case JobTemplate():
+            validate(as_job(obj), max_job_replicas=max_replicas)
 
 
 def validate_update(old: KObject, new: KObject) -> None:

@@ -97,6 +97,18 @@ class JobFlowController:
         jobs = {job.metadata.name: job for job in found.values() if job is not None and _belongs(job, job_flow)}
         if job_flow.status.state.phase == SUCCEED:
             return self._clean_up(job_flow, jobs.values())
+        return self._go_on(job_flow, templates, found, jobs, now)
+
+    def _go_on(
+        self,
+        job_flow: JobFlow,
+        templates: Mapping[str, JobTemplate | None],
+        found: Mapping[str, Job | None],
+        jobs: Mapping[str, Job],
+        now: float,
+    ) -> list[Change]:
+        """`found`: by flow, the Jobs with their names; `jobs`: by name, those of them that are its own."""
+        flows = flows_of(job_flow)
         changes: list[Change] = []
         seen = recorded_phases(job_flow)
         for name in jobs:

@@ -91,28 +91,26 @@ class _Removal:
         tasks = sorted((task for task in job.tasks.values() if _awaits(task)), key=self._session.task_key)
         if job.roles_matter:
             tasks = needed_first(job, tasks)
-        free = [t for t in job.tasks.values() if t.status is _PENDING and (not t.gated or t.ungated)]
-        missing = job.min_available - job.ready_count - job.waiting_count - len(free)
+        free = [task for task in job.tasks.values() if task.status is _PENDING and (not task.gated or task.ungated)]
+        missing = max(0, job.min_available - job.ready_count - job.waiting_count - len(free))
         if missing > len(tasks):
             if self._at_end:
                 others = gang_reasons.waits_for_other_gates(missing - len(tasks))
                 self._session.notes.of(job).said[Code.SCHEDULING_GATED] = others
             return False
-        if missing > 0:
-            gang, tasks = tasks[:missing], tasks[missing:]
-            # Those of its pods that have no gate start with them, so there must be room for these, too.
-            beside = [task for task in free if task.key not in self._session.ledger.queue_gated]
-            refusal = self._refusal(job, _sum(self._session, [*gang, *beside]))
-            if refusal is not None:
-                self._say(job, refusal)
-                return False
-            for task in gang:
-                self._remove(task)
+        # Those of a gang that have no gate start with the others, so there must be room for these, too.
+        beside = [task for task in free if task.key not in self._session.ledger.queue_gated]
+        if missing and not self._open(job, tasks[:missing], beside):
+            return False
+        return all(self._open(job, [task]) for task in tasks[missing:])
+
+    def _open(self, job: Job, tasks: Sequence[Task], beside: Sequence[Task] = ()) -> bool:
+        """Whether there is room for all of these together; then they have their gates no more."""
+        refusal = self._refusal(job, _sum(self._session, [*tasks, *beside]))
+        if refusal is not None:
+            self._say(job, refusal)
+            return False
         for task in tasks:
-            refusal = self._refusal(job, task.request)
-            if refusal is not None:
-                self._say(job, refusal)
-                return False
             self._remove(task)
         return True
 
