@@ -128,13 +128,15 @@ class Checker:
         self.rules.check(at, killed=killed)
         objects = _Objects(self.engine)
         for name, offered in objects.nodes.items():
-            self._check_node(to_seconds(at), name, offered, objects)
+            self._check_node(to_seconds(at), name, offered, objects, killed=killed)
         self.engine.cluster.snapshot()
         self.engine.cluster.validate()
         for name, known in self.engine.cluster.queues.items():
             self._check_queue(to_seconds(at), name, known.allocated, objects)
 
-    def _check_node(self, at: float, name: str, offered: dict[str, Fraction], objects: _Objects) -> None:
+    def _check_node(
+        self, at: float, name: str, offered: dict[str, Fraction], objects: _Objects, *, killed: bool
+    ) -> None:
         used = _total(one.requests for one in objects.pods if one.node == name)
         here = [one for one in objects.reservations if one.node == name]
         held = _total(objects.remainder(one) for one in here)
@@ -148,7 +150,8 @@ class Checker:
             self._see("held", amount > 0)
         for one in here:
             users = [pod.key for pod in objects.pods if objects.uses(pod, one)]
-            if sorted(users) != sorted(one.owners):
+            ended = [owner for owner in one.owners if killed and owner in objects.ended]  # nobody has written it yet
+            if sorted([*users, *ended]) != sorted(one.owners):
                 self.wrong.append(f"at {at} {one.name}: owners are {one.owners}, its pods are {users}")
             self._see("used", bool(users))
 
@@ -202,11 +205,9 @@ class _Objects:
         self.nodes = {
             one["metadata"]["name"]: _amounts(one["status"]["allocatable"]) for one in documents(Node)
         }  # fmt: skip
-        self.pods = [
-            self._pod(one, groups)
-            for one in documents(Pod)
-            if one.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-        ]
+        pods = documents(Pod)
+        self.ended = {_key(one) for one in pods if one.get("status", {}).get("phase") in ("Succeeded", "Failed")}
+        self.pods = [self._pod(one, groups) for one in pods if _key(one) not in self.ended]
         self.reservations = [
             self._held(one) for one in documents(Reservation) if one.get("status", {}).get("phase") == "Available"
         ]

@@ -17,7 +17,8 @@ def test_nothing_is_counted_twice_and_no_node_is_overfull(seed: int) -> None:
     assert checker.wrong == []
 
 
-@pytest.mark.parametrize("seed", range(40, 80))
+# In 9053 and 9061, the pods of a Reservation end just before the scheduler is killed.
+@pytest.mark.parametrize("seed", [*range(40, 80), 9053, 9061])
 def test_a_scheduler_that_is_killed_while_it_writes(seed: int) -> None:
     """Of some cycles only a part of the decisions is carried out, and the next scheduler knows only the objects."""
     checker = judge([*world(seed), *restarts(seed)], kills=seed)
