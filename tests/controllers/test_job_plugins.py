@@ -227,7 +227,7 @@ class TestOrder:
 @pytest.mark.parametrize(
     ("plugins", "said"),
     [
-        ({"ray": []}, 'spec.plugins: must be one of env, mpi, pytorch, ssh, svc, tensorflow, not "ray"'),
+        ({"spark": []}, 'spec.plugins: must be one of env, mpi, pytorch, ray, ssh, svc, tensorflow, not "spark"'),
         ({"pytorch": []}, "spec.plugins.pytorch: needs a task named master; set another name with --master"),
         ({"mpi": ["--master=t"]}, "spec.plugins.mpi: needs a task named worker; set another name with --worker"),
         ({"svc": ["--what"]}, "the argument --what is unknown; known arguments: --publish-not-ready-addresses"),

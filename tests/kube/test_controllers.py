@@ -406,7 +406,7 @@ def test_a_job_with_an_unknown_plugin_has_a_reason_and_can_be_replaced(place: Pl
         return place.admin.get(f"{place.jobs}/odd").get("status", {}).get("state", {})
 
     eventually(lambda: state().get("reason") == "Invalid")
-    assert "env, mpi, pytorch, ssh, svc, tensorflow" in state()["message"]
+    assert "env, mpi, pytorch, ray, ssh, svc, tensorflow" in state()["message"]
     place.admin.delete(f"{place.jobs}/odd")
     eventually(lambda: not place.exists(f"{place.jobs}/odd"))
     place.submit("odd", [task("main", 1)], plugins={"svc": []})

@@ -12,8 +12,8 @@ from stromboli.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER, ROOT_QUEUE
 from .rule import Door, Rule, given, text, unless
 from .unchanged import unchanged, unchanged_in_each
 
-JOB_PLUGINS: Final = ("env", "mpi", "pytorch", "ssh", "svc", "tensorflow")
-REQUIRED_PLUGINS: Final = {"mpi": ("ssh", "svc"), "pytorch": ("svc",), "tensorflow": ("svc",)}
+JOB_PLUGINS: Final = ("env", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflow")
+REQUIRED_PLUGINS: Final = {"mpi": ("ssh", "svc"), "pytorch": ("svc",), "ray": ("svc",), "tensorflow": ("svc",)}
 """The plugins that a plugin cannot work without; they are added with their default arguments."""
 MAX_LABEL: Final = 63  # characters in the value of a label
 

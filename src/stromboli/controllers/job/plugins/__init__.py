@@ -16,6 +16,7 @@ from .env import Env
 from .mpi import Mpi
 from .plugin import JobPlugin
 from .pytorch import PyTorch
+from .ray import Ray
 from .ssh import Ssh
 from .svc import Svc
 from .tensorflow import TensorFlow
@@ -24,6 +25,7 @@ PLUGINS: dict[str, Callable[[list[str]], JobPlugin]] = {
     "env": Env,
     "mpi": Mpi,
     "pytorch": PyTorch,
+    "ray": Ray,
     "ssh": Ssh,
     "svc": Svc,
     "tensorflow": TensorFlow,
