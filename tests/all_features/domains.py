@@ -37,6 +37,7 @@ class Layout:
 
     topology: Document | None
     policy: Policy | None = None
+    goes_whole: bool = False  # all its pods are evicted, or none
 
     def unit_of(self, pod: PodSpec) -> str:
         """The sub-group of a pod; empty if it is in none."""
@@ -56,6 +57,9 @@ def layouts(case: Case) -> dict[str, Layout]:
     found = {}
     for group in case.scenario.of("PodGroup"):
         spec = group["spec"]
+        if "schedulingPolicy" in spec:
+            found[key(group)] = _layout_of_kubernetes(spec)
+            continue
         policies = [
             Policy(one["name"], one["subGroupSize"], one["minSubGroups"], one.get("networkTopology"))
             for one in spec.get("subGroupPolicy", [])
@@ -74,22 +78,31 @@ def layouts(case: Case) -> dict[str, Layout]:
     return found
 
 
-def domains(case: Case, time: float) -> list[Domain]:
-    """With the nodes that there are."""
+def _layout_of_kubernetes(spec: Document) -> Layout:
+    keys = [one["key"] for one in spec.get("schedulingConstraints", {}).get("topology", [])]
+    topology = {"mode": "hard", "key": keys[0]} if keys else None
+    return Layout(topology, goes_whole="all" in spec.get("disruptionMode", {}))
+
+
+def domains(case: Case, time: float, topology: Document) -> list[Domain]:
+    """Those that are meant, with the nodes that there are."""
     there = {node.name: node.labels for node in case.scenario.nodes(time)}
-    if case.scenario.of("HyperNode"):
+    if "key" in topology:
+        found = _of_labels(there, topology["key"])
+    elif case.scenario.of("HyperNode"):
         found = _of_hyper_nodes(case, there)
     elif "topologyKeys" in case.run.world.config:
-        found = _of_labels(there)
+        found = _of_labels(there, RACK, ZONE)
     else:
         found = []
     return [domain for domain in found if domain.nodes]
 
 
-def _of_labels(there: Mapping[str, Mapping[str, str]]) -> list[Domain]:
+def _of_labels(there: Mapping[str, Mapping[str, str]], *keys: str) -> list[Domain]:
+    """`keys`: from the narrowest to the widest."""
     found: dict[tuple[int, str], set[str]] = {}
     for node, labels in there.items():
-        for tier, label in ((1, RACK), (2, ZONE)):
+        for tier, label in enumerate(keys, start=1):
             if label in labels:
                 found.setdefault((tier, f"{label}={labels[label]}"), set()).add(node)
     return [Domain(name, tier, frozenset(nodes)) for (tier, name), nodes in sorted(found.items())]

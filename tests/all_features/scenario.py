@@ -238,14 +238,16 @@ class Scenario:
         inside = {"metadata": {"annotations": notes}}
         return PodSpec(
             name, amounts(spec["containers"][0].get("resources", {}).get("requests")),
-            self._unit(name, notes, owner, priority), role, meta.get("labels", {}), priority,
+            self._unit(name, notes, owner, priority, spec), role, meta.get("labels", {}), priority,
             spec.get("nodeSelector", {}), frozenset(one["key"] for one in spec.get("tolerations", [])), tuple(claims),
             when(inside, "run", NEVER), when(inside, "grace", 0), notes.get("volcano.sh/preemptable") != "false",
             spec.get("schedulerName", OURS), owner, spec.get("nodeName", ""),
         )  # fmt: skip
 
-    def _unit(self, name: str, notes: Mapping[str, str], owner: str, priority: int) -> Unit:
+    def _unit(self, name: str, notes: Mapping[str, str], owner: str, priority: int, body: Document) -> Unit:
         namespace = name.partition("/")[0]
+        if "schedulingGroup" in body:
+            return self._unit_of_kubernetes(f"{namespace}/{body['schedulingGroup']['podGroupName']}")
         if owner.startswith("Job "):
             return self._unit_of_job(owner.removeprefix("Job "))
         if GROUP in notes:
@@ -259,6 +261,13 @@ class Scenario:
                     when(document, "at", 0),
                 )  # fmt: skip
         return Unit(owner or name, notes.get(QUEUE, "default"), 1, {}, False, priority)
+
+    def _unit_of_kubernetes(self, name: str) -> Unit:
+        document = next(one for one in self.of("PodGroup") if key(one) == name)
+        spec, notes = document["spec"], document["metadata"]["annotations"]
+        priority = self.priorities.get(spec.get("priorityClassName", ""), 0)
+        least = spec["schedulingPolicy"]["gang"]["minCount"]
+        return Unit(name, notes[QUEUE], least, {}, True, priority, when(document, "at", 0))
 
     def _unit_of_job(self, name: str) -> Unit:
         document = self._owners[name]

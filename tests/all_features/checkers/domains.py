@@ -71,7 +71,7 @@ def _inside(
     others = [life.node for life in members if life not in begun and life.start <= time and life.runs(time, first - 1)]
     nodes = {life.node for life in begun}
     verdict.judged["domains: hard groups"] += 1
-    if not any(nodes <= open_ for open_ in may_join(domains(case, time), topology, others)):
+    if not any(nodes <= open_ for open_ in may_join(domains(case, time, topology), topology, others)):
         verdict.fail("domains", time, f"pods of {name} start on {sorted(nodes)}, its others are on {sorted(others)}")
 
 
@@ -79,12 +79,19 @@ def _inside(
 
 
 def _evictions(name: str, layout: Layout, lives: list[Life], verdict: Verdict) -> None:
-    """Of a sub-group that was whole, all pods go or none; except by moves, which replace them one by one."""
-    if layout.policy is None:
-        return
-    for time in sorted({life.stop for life in lives if life.reason in BY_US and life.reason != "Migrated"}):
+    """Of a sub-group that was whole, all pods go or none; except by moves, which replace them one by one. So do those
+    of a group that goes whole, which is not moved either."""
+    for time in sorted({life.stop for life in lives if life.reason in BY_US}):
         evicted = [life for life in lives if life.stop == time and life.reason in BY_US]
         first = min(life.until for life in evicted)
+        if layout.goes_whole:
+            verdict.judged["domains: groups evicted whole"] += 1
+            stays = [life for life in lives if life not in evicted and life.runs(time, first - 1) and life.stop > time]
+            if stays:
+                text = f"{evicted[0].reason}: {len(evicted)} pods of {name} go, and {len(stays)} stay"
+                verdict.fail("domains", time, text)
+        if layout.policy is None or all(life.reason == "Migrated" for life in evicted):
+            continue
         for unit in sorted({layout.unit_of(life.pod) for life in evicted} - {""}):
             ran = [
                 life for life in lives
@@ -126,7 +133,7 @@ def _waits(case: Case, waiting: Waiting, layout: Layout, lives: list[Life], verd
     if is_hard(layout.topology):
         assert layout.topology is not None
         others = [life.node for life in lives if life.occupies(case.history.end)]
-        wholes = [*may_join(domains(case, case.history.end), layout.topology, others)]
+        wholes = [*may_join(domains(case, case.history.end, layout.topology), layout.topology, others)]
     for whole in wholes:
         if any(True for _ in _placed(parts, rooms, left, whole)):
             told = case.report["pods"][pods[0].key]
@@ -151,7 +158,7 @@ def _lacking(case: Case, waiting: Waiting, layout: Layout, lives: list[Life]) ->
         if 0 < missing <= len(there):
             nodes = [life.node for life in have if life.occupies(case.history.end)]
             hard = policy.topology if is_hard(policy.topology) else None
-            open_ = None if hard is None else may_join(domains(case, case.history.end), hard, nodes)
+            open_ = None if hard is None else may_join(domains(case, case.history.end, hard), hard, nodes)
             (broken if nodes else parts).append(_Part(there[:missing], open_))
     lacks = policy.least - whole
     if waiting.unit.least > policy.least * policy.size or (broken and lacks > 0 and len(broken) + len(parts) > lacks):

@@ -1,4 +1,5 @@
-"""Makes the groups of a world close: a tree of domains, what groups and Jobs ask for, and gangs of sub-groups.
+"""Makes the groups of a world close: a tree of domains, what groups and Jobs ask for, gangs of sub-groups, and groups
+of Kubernetes' own kind.
 
 Everything else of the world stays as it was drawn, so what happens there still happens, beside groups that must be
 close together: locks, Reservations, moves, lent room, lost nodes, restarts. `draw_close(seed)` is always the same for
@@ -52,6 +53,8 @@ def make_close(world: World, seed: int) -> World:
             _ask_for_job(document["spec"], tiers, dice)
     for number in range(dice.randint(1, 3)):
         documents += _halves(world, f"halves{number}", tiers, dice)
+    for number in range(dice.randint(1, 2)):
+        documents += _of_kubernetes(world, f"own{number}", dice)
     return replace(world, documents=documents, config=config)
 
 
@@ -135,9 +138,7 @@ def _ask_for_job(spec: Document, tiers: list[int], dice: Random) -> None:
 
 def _halves(world: World, name: str, tiers: list[int], dice: Random) -> list[Document]:
     """A gang of two or three sub-groups of equal pods, of which it needs all, or all but one."""
-    namespace = dice.choice(sorted({one["metadata"]["namespace"] for one in world.documents if one["kind"] == "Pod"}))
-    queue = dice.choice(sorted({one["spec"]["queue"] for one in world.documents if one["kind"] == "PodGroup"}))
-    priority = dice.choice(("", "", "high"))
+    namespace, queue, priority = _where(world, dice)
     at, run, grace = dice.randint(0, ARRIVALS_END), dice.choice((6, 10, 20)), dice.choice((None, None, 2))
     units, size, cpu = dice.randint(2, 3), dice.randint(1, 3), dice.choice((0.5, 1, 1, 2))
     least = units - (dice.random() < 0.3)
@@ -162,4 +163,35 @@ def _halves(world: World, name: str, tiers: list[int], dice: Random) -> list[Doc
             notes = {QUEUE: queue, GROUP: name, **times(at=at, run=run, grace=grace)}
             body = pod_spec({"cpu": cpu}, priority=priority)
             found.append(pod(namespace, f"{name}-{unit}{member}", body, labels=labels, notes=notes))
+    return found
+
+
+def _where(world: World, dice: Random) -> tuple[str, str, str]:
+    """A namespace and a queue of the world, and a priority."""
+    namespaces = {one["metadata"]["namespace"] for one in world.documents if one["kind"] == "Pod"}
+    queues = {one["spec"]["queue"] for one in world.documents if one["kind"] == "PodGroup"}
+    return dice.choice(sorted(namespaces)), dice.choice(sorted(queues)), dice.choice(("", "", "high"))
+
+
+def _of_kubernetes(world: World, name: str, dice: Random) -> list[Document]:
+    """A gang in a PodGroup of `scheduling.k8s.io`. In most worlds all its pods are on nodes with one value of a label,
+    and in some all of them are evicted or none."""
+    namespace, queue, priority = _where(world, dice)
+    at, run = dice.randint(0, ARRIVALS_END), dice.choice((6, 10, 20))
+    pods, cpu = dice.randint(2, 4), dice.choice((0.5, 1, 1, 2))
+    spec: Document = {"schedulingPolicy": {"gang": {"minCount": dice.randint(1, pods)}}}
+    if priority:
+        spec["priorityClassName"] = priority
+    if dice.random() < 0.7:
+        spec["schedulingConstraints"] = {"topology": [{"key": dice.choice((RACK, ZONE))}]}
+    if dice.random() < 0.5:
+        spec["disruptionMode"] = {"all": {}}
+    meta = metadata(name, namespace, None, **{QUEUE: queue}, **times(at=at))
+    found: list[Document] = [
+        {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": meta, "spec": spec}
+    ]
+    for number in range(pods):
+        body = {**pod_spec({"cpu": cpu}, priority=priority), "schedulingGroup": {"podGroupName": name}}
+        notes = {QUEUE: queue, **times(at=at, run=run)}
+        found.append(pod(namespace, f"{name}-{number}", body, labels={"app": name}, notes=notes))
     return found
