@@ -154,3 +154,43 @@ def test_an_integer_and_its_text_are_the_same(value: int) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_and_its_text_are_the_same(value: float) -> None:
     assert written(value).number("key", 0) == written(repr(value)).number("key", 0) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "amount"), [("250m", 250), ("2", 2000), (0.5, 500), (300, 300), (None, 100), (0, 0), ("1e1", 10_000)]
+)
+def test_amounts_are_quantities_or_whole_numbers_of_units(value: object, amount: int) -> None:
+    assert written(value).quantity("key", "100m", resource="cpu", unit=1) == amount
+    assert Arguments({"key": 3}).quantity("key", "1Mi", resource="memory", unit=1 << 20) == 3 << 20
+
+
+@pytest.mark.parametrize("value", ["much", -1, "-1", True, [1], {}])
+def test_an_amount_that_is_none_is_an_error(value: object) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        written(value).quantity("key", "100m", resource="cpu", unit=1)
+    assert 'scheduler.yaml, line 12: action "reserve": argument "key" must be an amount such as 100m' in str(
+        caught.value
+    )
+
+
+def test_sections_have_their_place_and_their_warnings() -> None:
+    outer = written({"inner": {"here": 1, "odd": 2}, "stray": 3})
+    inner = outer.section("key").section("inner")
+    assert inner.integer("here", 0) == 1
+    assert outer.warnings() == (
+        'scheduler.yaml, line 12: action "reserve", "key": unknown argument "stray" is ignored',
+        'scheduler.yaml, line 12: action "reserve", "key", "inner": unknown argument "odd" is ignored',
+    )
+    with pytest.raises(
+        ConfigurationError, match=r'^scheduler.yaml, line 12: .* "key", "inner": argument "here" must be t'
+    ):
+        inner.boolean("here", True)
+    assert dict(outer.section("missing")) == {}
+    with pytest.raises(ConfigurationError, match='argument "key" must be a mapping, not 5'):
+        written(5).section("key")
+
+
+def test_arguments_that_are_known_to_have_no_effect_say_why() -> None:
+    assert written(1).warnings({"key": "it is so anyway"}) == (
+        'scheduler.yaml, line 12: action "reserve": argument "key" has no effect: it is so anyway',
+    )
