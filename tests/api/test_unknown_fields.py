@@ -27,6 +27,12 @@ kind: PodGroup
 metadata: {name: g}
 spec: {minMember: 1}
 """
+FLOW = """
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobFlow
+metadata: {name: f}
+spec: {flows: [{name: a}, {name: b, dependsOn: {targets: [a]}}]}
+"""
 COMMAND = """
 apiVersion: bus.volcano.sh/v1alpha1
 kind: Command
@@ -58,6 +64,7 @@ def with_field(text: str, path: str, value: Any) -> dict[str, Any]:
         (GROUP, "spec.xyz", 2, "spec.xyz: is unknown; known: migrationInfo, minMember, minResources, minTaskMember, "),
         (GROUP, "spec.subGroupPolicy", [{"labelSelector": {"matchLabel": {"a": "b"}}}],
          "spec.subGroupPolicy[0].labelSelector.matchLabel: is unknown; did you mean matchLabels?"),
+        (FLOW, "spec.flows.1.dependsOn.target", ["a"], "spec.flows[1].dependsOn.target: is unknown; did you mean targets?"),
         (COMMAND, "target.nam", "j", "target.nam: is unknown; did you mean name?"),
         (JOB, "spec.minavailable", 1, "Job default/j: spec.minavailable: is unknown; did you mean minAvailable?"),
         (JOB, "spec.tasks.0.replica", 1, "spec.tasks[0].replica: is unknown; did you mean replicas?"),

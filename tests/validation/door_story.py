@@ -18,6 +18,7 @@ import pytest
 from kube.client import Client, Refused, eventually
 from kube.test_rules import PATHS, refusal_of
 from stromboli.api import ApiError, Queue, validate_submission
+from validation.anywhere import compare_changed, compare_created
 from validation.mutations import mutated
 from validation.verdicts import compare
 
@@ -64,6 +65,13 @@ def test_the_server_and_the_rules_agree(seed: int, door: Client, namespace: str)
     for document in mutated(5000 + seed, OBJECTS):
         seen[compare(document, namespace, door)] += 1
     assert min(seen["refused"], seen["accepted"]) > OBJECTS // 20
+
+
+@pytest.mark.parametrize("compared", [compare_created, compare_changed])
+def test_they_agree_wherever_an_object_is_wrong(compared: Any, door: Client, namespace: str) -> None:
+    seen = compared(6000, OBJECTS, door, namespace)
+    assert min(seen["refused"], seen["accepted"]) > OBJECTS // 5
+    assert seen["refused for two reasons"] <= OBJECTS // 50
 
 
 # -- objects among others ----------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Unknown fields in the documents of our own kinds.
 
 A misspelt field that is silently skipped is found weeks later, when a limit that nobody set is exceeded. So a field
-that a Queue, PodGroup, Job, Command, Reservation or HyperNode does not have is an error, which names the nearest one
-that exists.
+that a Queue, PodGroup, Job, CronJob, JobFlow, JobTemplate, Command, Reservation or HyperNode does not have is an error,
+which names the nearest one that exists.
 
 Kubernetes' own kinds are different: our types hold only the fields that we read of them, so unknown ones are skipped.
 That also holds inside our kinds, for metadata, conditions and pod templates. Selectors and references in our kinds are
@@ -24,10 +24,10 @@ from msgspec.structs import fields
 from stromboli.nearest_name import nearest_name
 
 from .errors import ApiError, member_path
-from .kinds import batch, topology
+from .kinds import batch, flow, topology
 from .kinds.metadata import ApiStruct, LabelSelector, LabelSelectorRequirement, ObjectReference, OwnerReference
 
-_OURS: Final = (batch.__name__, topology.__name__)
+_OURS: Final = (batch.__name__, flow.__name__, topology.__name__)
 _WHOLE: Final = (LabelSelector, LabelSelectorRequirement, ObjectReference, OwnerReference)
 _OPEN: Final = (batch.PodGroupCondition, batch.JobCondition)
 """Kubernetes' conditions with a little more; other writers add fields of their own."""
