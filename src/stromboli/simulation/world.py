@@ -280,13 +280,13 @@ class World:
         others = [c for c in pod.status.conditions if c.type not in ("PodScheduled", REFUSED_CONDITION)]
         if told.refused:
             others.append(Condition(type=REFUSED_CONDITION, status="True", reason="Refused", message=told.refused))
+        status = replace(pod.status, conditions=[*others, waits], nominated_node_name=told.nominated)
+        self.store.update(replace(pod, status=status))
+
     def answers(self, pod: Pod) -> bool:
         """Pods run nothing here: one that runs answers whatever it is asked."""
         current = self.store.current(pod)
         return isinstance(current, Pod) and current.status.phase == "Running"
-
-        status = replace(pod.status, conditions=[*others, waits], nominated_node_name=told.nominated)
-        self.store.update(replace(pod, status=status))
 
     def evict(self, pod: Pod, at: Microseconds, reason: str, message: str) -> None:
         if is_terminating(pod) or pod.status.phase in _FINISHED:
