@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from console.situations import Document, Situation
 from stromboli.api.quantity import parse_quantity
 from stromboli.console.main import cli
-from stromboli.console.whatif.changes import (
+from stromboli.console.whatif.possible_changes import (
     Capability,
     Change,
     Ended,

@@ -18,7 +18,7 @@ from stromboli.api.quantity import readable_amount
 from stromboli.console.main import run as command
 from stromboli.simulation.engine import Engine
 from stromboli.simulation.journal import Journal
-from stromboli.simulation.progress import ProgressLine, ReadDocuments, simulated
+from stromboli.simulation.progress_line import ProgressLine, ReadDocuments, simulated
 from stromboli.simulation.report import build_report, encode_report
 from stromboli.simulation.scenario.yaml_documents import Document, read_documents
 from stromboli.simulation.virtual_time import microseconds
@@ -425,7 +425,7 @@ def test_progress_is_shown_while_a_scenario_is_read(monkeypatch: pytest.MonkeyPa
         yield from read_documents(path)
         terminal.wait_for("one-node.yaml: 1 documents")
 
-    monkeypatch.setattr("stromboli.simulation.scenario.reader.read_documents", slow)
+    monkeypatch.setattr("stromboli.simulation.scenario.scenario_files.read_documents", slow)
     assert command(["simulate", str(SCENARIOS / "one-node.yaml"), "--until", "1s"]) == 0
 
 

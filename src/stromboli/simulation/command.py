@@ -137,7 +137,7 @@ def simulate(
         raise UserError("-: standard input can be read only once")
     from stromboli.scheduling.registry import Registry
 
-    from .progress import ProgressLine, ReadDocuments, simulated
+    from .progress_line import ProgressLine, ReadDocuments, simulated
     from .report import build_report
 
     registry = Registry()
@@ -173,7 +173,7 @@ def simulate(
 
         _write(encode_report(report))
     elif output == "table":
-        from .report.table import print_table
+        from .report.text_tables import print_table
 
         codes = {str(group): why.code for group, why in engine.cycle.reasons.items()}
         print_table(report, engine.journal.groups.groups, codes)

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
-from .fields import DAY, FIVE_FIELDS, HOUR, KINDS, MINUTE, MONTH, WEEKDAY, Field, parse_field
+from .cron_fields import DAY, FIVE_FIELDS, HOUR, KINDS, MINUTE, MONTH, WEEKDAY, Field, parse_field
 
 _YEARS: Final = 5
 """How far is looked: a day that does not come within it, such as 30 February, never comes."""

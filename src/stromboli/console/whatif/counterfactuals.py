@@ -20,7 +20,7 @@ from stromboli.scheduling.explanation import Code
 from stromboli.scheduling.registry import Registry
 from stromboli.simulation.rehearsal import Outcome, Rehearsal
 
-from .changes import (
+from .possible_changes import (
     Capability,
     Change,
     Ended,

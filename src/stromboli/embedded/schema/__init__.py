@@ -6,9 +6,9 @@ from .decoder import DecodeError, decode
 from .defaults import apply_defaults
 from .field_errors import FieldError
 from .protobuf import ProtobufError, decode_protobuf
+from .pruning import prune
 from .rules import rule_errors
 from .schema import ANY, MISSING, Json, Schema
-from .unknown_fields import prune
 from .validation import validate_builtin, validate_custom
 
 __all__ = [

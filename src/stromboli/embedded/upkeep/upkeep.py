@@ -10,7 +10,7 @@ from stromboli.embedded.store import Change, StorageError
 
 from .budgets import BudgetController
 from .containers import DefinitionCleaner, NamespaceCleaner
-from .events import EventExpiry
+from .event_expiry import EventExpiry
 from .garbage import GarbageCollector
 from .workloads import WorkloadUpkeep
 from .writes import Writes

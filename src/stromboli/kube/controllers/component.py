@@ -77,7 +77,7 @@ from .metrics import ControllerMetrics
 from .observed_objects import ObservedObjects
 from .pod_templates import LIVE_CRON_JOBS, LIVE_JOB_TEMPLATES, LIVE_JOBS
 from .prober import Prober
-from .stateful_sets import serves_stateful_sets
+from .served_stateful_sets import serves_stateful_sets
 
 _log = Log("controllers")
 

@@ -31,7 +31,7 @@ from stromboli.simulation.journal import Event, PodRecord
 from stromboli.simulation.virtual_time import from_wall_clock, microseconds, to_seconds, wall_clock
 
 from .summary import build_summary
-from .volumes import claims, volumes
+from .volume_report import claims, volumes
 
 Section = dict[str, Any]
 

@@ -9,7 +9,7 @@ from .built_in_objects import built_in_objects, is_default_class
 from .lifetimes import Lifetime, extract_lifetime
 from .model import Scenario, ScenarioObject, ScenarioPatch, ScenarioRestart, ScenarioRun, kind_and_key
 from .patches import apply_patch, patch_sort_key
-from .reader import read_scenario
+from .scenario_files import read_scenario
 from .validation import check_scenario
 from .yaml_documents import Origin
 
