@@ -19,8 +19,8 @@ from .group_history import GroupHistory
 from .virtual_time import Microseconds, to_seconds
 
 EVENT_TYPES: Final = frozenset({
-    "Submitted", "Bound", "Finished", "Evicted", "Deleted", "Reserved", "Unreserved", "Conditional", "Ungated",
-    "Locked", "Unlocked", "NotLocked", "ReservationPending", "ReservationAvailable", "ReservationSucceeded",
+    "Submitted", "Bound", "Restarted", "Finished", "Evicted", "Deleted", "Reserved", "Unreserved", "Conditional",
+    "Ungated", "Locked", "Unlocked", "NotLocked", "ReservationPending", "ReservationAvailable", "ReservationSucceeded",
     "ReservationExpired", "ReservationFailed", "MigrationPlanned", "MigrationStarted", "MigrationSucceeded",
     "MigrationFailed", "Warning",
 })  # fmt: skip

@@ -100,6 +100,8 @@ class Rehearsal:
             start=self._now,
             existing=existing,
         )
+        # An API server has filled in restartPolicy: Always, and what states how long it runs is over then.
+        self._engine.world.restarts_containers = False
         self._engine.on_cycle = self._count
 
     def _count(self, at: Microseconds) -> None:

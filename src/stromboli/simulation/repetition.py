@@ -104,7 +104,8 @@ class RepetitionDetector:
                 (self._lasting_name(job), job.status.state.phase, job.status.retry_count) for job in store.list(Job)
             ),
             [(key(q), q.status.state, tuple(q.status.reservation.nodes)) for q in store.list(Queue)],
-            [(key(one), self._times_to_come(one, at)) for one in (*store.list(CronJob), *store.list(BatchCronJob))],
+            [(key(one), self._times_to_come(one, at)) for one in store.list(CronJob)],
+            [(key(one), self._times_to_come(one, at)) for one in store.list(BatchCronJob)],
             sorted(
                 (self._lasting_name(job), job.status.active, job.status.succeeded, job.status.failed)
                 for job in store.list(BatchJob)

@@ -23,18 +23,12 @@ from msgspec.structs import replace
 from stromboli.api import (
     ApiError,
     Condition,
-    ContainerState,
-    ContainerStateTerminated,
-    ContainerStatus,
     Job,
     KObject,
     Namespace,
     Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
     Pod,
     PodGroup,
-    Queue,
     Reservation,
     is_namespaced,
     key,
@@ -44,7 +38,6 @@ from stromboli.api import (
 from stromboli.api.pod_timing import PodTiming, pod_timing
 from stromboli.api.reservations import is_over
 from stromboli.api.timestamps import parse_timestamp
-from stromboli.api.volumes.provisioning import failed_attempts
 from stromboli.cluster.object_fields import refusals_of
 from stromboli.cluster.refused_bind import REFUSED_CONDITION
 from stromboli.controllers import is_terminating
@@ -54,6 +47,7 @@ from .admission import admit, check_deletion
 from .event_queue import EventQueue, Rank
 from .journal import REFUSED, Journal
 from .scenario import ScenarioObject, ScenarioPatch, apply_patch, kind_and_key
+from .states import ContainerRestarts, ended_status, phase_of, running_again, starts_again, waiting_status
 from .store import Conflict, Store
 from .usage_meter import UsageMeter
 from .virtual_time import Microseconds, from_wall_clock, later, microseconds, timestamp, to_seconds, wall_clock
@@ -79,6 +73,8 @@ class World:
         self._starts: dict[str, Microseconds] = {}  # by uid of a running pod
         self._ends: dict[str, Microseconds] = {}  # by uid of a running pod whose end is known
         self._on_node: dict[str, set[str]] = {}  # keys of pods that occupy a node, by its name
+        self._restarts = ContainerRestarts()
+        self.restarts_containers = True  # as `restartPolicy` says
 
     # -- users ----------------------------------------------------------------------------------------------
 
@@ -116,7 +112,7 @@ class World:
         pod = self.store.get(Pod, pod_key)
         assert pod is not None
         started = self._starts.get(pod.metadata.uid)
-        if started is not None and not is_terminating(pod):
+        if started is not None and not is_terminating(pod) and not self._restarts.is_waiting(pod.metadata.uid):
             self._schedule_end(pod, started, not_before=at)
 
     # -- objects --------------------------------------------------------------------------------------------
@@ -195,7 +191,7 @@ class World:
         """Replace an object by a changed version; raises ApiError or Conflict if that is not possible."""
         before = self.store.current(obj)
         updated = self.store.update(admit(obj, self.store, before=before))
-        self.progress += _phase(updated) != _phase(before)
+        self.progress += phase_of(updated) != phase_of(before)
         if isinstance(updated, Node):
             self.meter.node_offers(updated, at)
         elif isinstance(updated, PodGroup):
@@ -345,13 +341,34 @@ class World:
         assert pod is not None, "an end that is still valid has its pod"
         assert pod.metadata.uid == uid
         code = _timing(pod).exit_code
-        ended = ContainerState(terminated=ContainerStateTerminated(exit_code=code, finished_at=timestamp(at)))
-        status = replace(
-            pod.status,
-            phase="Failed" if code else "Succeeded",
-            container_statuses=[ContainerStatus(name=c.name, state=ended) for c in pod.spec.containers],
-        )
-        self._record_end(self.store.update(replace(pod, status=status)), at, f"exit code {code}")
+        if self.restarts_containers and starts_again(pod, code):
+            self._end_containers(pod, code, at)
+            return
+        self._record_end(self.store.update(replace(pod, status=ended_status(pod, code, at))), at, f"exit code {code}")
+
+    def _end_containers(self, pod: Pod, code: int, at: Microseconds) -> None:
+        """They will be started again, now or after a pause. The pod keeps its node."""
+        uid = pod.metadata.uid
+        self._ends.pop(uid, None)
+        start, message = self._restarts.next_start(pod, self._starts[uid], code, at)
+        self.journal.write(at, "Restarted", key(pod), node=pod.spec.node_name, message=message)
+        self.progress += 1
+        if start > at:
+            self.store.update(replace(pod, status=waiting_status(pod, at)))
+        self.event_queue.put(
+            start, Rank.FINISH, lambda when: self._start_containers(key(pod), when),
+            namespace=pod.metadata.namespace, name=pod.metadata.name, kind=pod.kind,
+            is_valid=lambda: self._restarts.is_due(uid, start),
+        )  # fmt: skip
+
+    def _start_containers(self, pod_key: str, at: Microseconds) -> None:
+        pod = self.store.get(Pod, pod_key)
+        assert pod is not None, "a start that is still valid has its pod"
+        self._restarts.started(pod.metadata.uid)
+        self._starts[pod.metadata.uid] = at
+        self.progress += 1
+        running = self.store.update(replace(pod, status=running_again(pod, at)))
+        self._schedule_end(running, at, not_before=at)
 
     def _record_end(self, pod: Pod, at: Microseconds, message: str) -> None:
         self._forget(pod)
@@ -378,6 +395,7 @@ class World:
         )
         terminating = self.store.update(replace(pod, metadata=meta))
         self._ends.pop(pod.metadata.uid, None)
+        self._restarts.forget(pod.metadata.uid)
         self.pod_deleted(terminating, wall_clock(at), evicted)
         self._schedule_deletion(
             terminating, gone, lambda when: self._finish_deletion(terminating, when, evicted=evicted)
@@ -417,30 +435,13 @@ class World:
         uid = pod.metadata.uid
         self._starts.pop(uid, None)
         self._ends.pop(uid, None)
+        self._restarts.forget(uid)
         self.pending.discard(key(pod))
         self._on_node.get(pod.spec.node_name, set()).discard(key(pod))
 
 
 def _timing(pod: Pod) -> PodTiming:
     return pod_timing(pod.metadata.annotations)
-
-
-def _phase(obj: KObject | None) -> str:
-    match obj:
-        case Pod() | PodGroup():
-            return obj.status.phase
-        case Reservation():
-            return f"{obj.status.phase} {obj.status.node_name} {obj.status.allocated}"
-        case Job():
-            return f"{obj.status.state.phase} {obj.status.version}"
-        case PersistentVolumeClaim():
-            return f"{obj.status.phase} {failed_attempts(obj)}"
-        case PersistentVolume():
-            return obj.status.phase
-        case Queue():
-            return f"{obj.status.state} {obj.status.reservation.nodes} {obj.status.reservation.evicting}"
-        case _:
-            return ""
 
 
 def _message(error: ApiError) -> str:
