@@ -63,13 +63,13 @@ def replicas(name: str, count: int, *, on: str | Sequence[str], **facts: Any) ->
 
 
 def policy(arguments: dict[str, Any], *, plugin: str = "Defragmentation", evictor: dict[str, Any] | None = None,
-           **top: Any) -> Policy:  # fmt: skip
+           point: str = "balance", **top: Any) -> Policy:  # fmt: skip
     document = {
         "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy",
         "profiles": [{
             "name": "test",
             "pluginConfig": [{"name": "DefaultEvictor", "args": evictor or {}}, {"name": plugin, "args": arguments}],
-            "plugins": {"balance": {"enabled": [plugin]}},
+            "plugins": {point: {"enabled": [plugin]}},
         }],
         **top,
     }  # fmt: skip

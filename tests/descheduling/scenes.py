@@ -134,6 +134,12 @@ def patch(at: float, kind: str, name: str, change: Document) -> Document:
     return {"apiVersion": "sim.stromboli.io/v1", "kind": "Patch", "at": f"{at}s", "target": target, "patch": change}
 
 
+DESCHEDULE = (
+    "PodLifeTime", "RemoveFailedPods", "RemovePodsHavingTooManyRestarts", "RemovePodsViolatingInterPodAntiAffinity",
+    "RemovePodsViolatingNodeAffinity", "RemovePodsViolatingNodeTaints",
+)  # fmt: skip
+
+
 def policy(*plugins: tuple[str, Document], interval: float = 5, **top: Any) -> Document:
     """One profile with these plugins; the default evictor may be among them."""
     return {
@@ -141,7 +147,10 @@ def policy(*plugins: tuple[str, Document], interval: float = 5, **top: Any) -> D
         "profiles": [{
             "name": "test",
             "pluginConfig": [{"name": name, "args": arguments} for name, arguments in plugins],
-            "plugins": {"balance": {"enabled": [name for name, _ in plugins if name != "DefaultEvictor"]}},
+            "plugins": {
+                "deschedule": {"enabled": [name for name, _ in plugins if name in DESCHEDULE]},
+                "balance": {"enabled": [name for name, _ in plugins if name not in ("DefaultEvictor", *DESCHEDULE)]},
+            },
         }],
         **top,
     }  # fmt: skip

@@ -220,5 +220,5 @@ def test_arguments_that_make_no_sense(arguments: dict[str, Any], problem: str) -
 
 def test_every_plugin_is_found() -> None:
     registry = Registry(installed=())
-    assert len([registry.plugin(name) for name in registry._paths]) == 5
+    assert len([registry.plugin(name) for name in registry._paths]) == 13
     assert START < NOW

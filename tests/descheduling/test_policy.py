@@ -74,10 +74,13 @@ def changed(**top: Any) -> str:
         (changed(maxNoOfPodsToEvictTotal=-1), "must be a whole number"),
         (changed(profiles=[{"name": "p"}]), "enables no plugin"),
         (changed(profiles=[{"name": "p", "plugins": {"balance": {"enabled": ["Defrag"]}}}]), 'unknown plugin "Defrag"'),
-        (changed(profiles=[{"name": "p", "plugins": {"deschedule": {"enabled": ["LoadAware"]}}}]), "known there: none"),
         (
-            changed(profiles=[{"name": "p", "plugins": {"deschedule": {"enabled": ["PodLifeTime"]}}}]),
-            'the plugin "PodLifeTime" of the Kubernetes descheduler does not exist here; known: DefaultEvictor, '
+            changed(profiles=[{"name": "p", "plugins": {"deschedule": {"enabled": ["LoadAware"]}}}]),
+            "known there: PodLifeTime, ",
+        ),
+        (
+            changed(profiles=[{"name": "p", "plugins": {"deschedule": {"enabled": ["PodLifeTimes"]}}}]),
+            'unknown plugin "PodLifeTimes"; known: DefaultEvictor, '
             "Defragmentation, HighNodeUtilization, LoadAware, LowNodeUtilization",
         ),
         (

@@ -20,18 +20,27 @@ from .policy import Policy, Profile, load_policy
 from .strategy import BalancePlugin, DeschedulePlugin
 
 _BUILT_IN: Final[Mapping[str, str]] = {
-    "DefaultEvictor": "stromboli.descheduling.evictor:DefaultEvictor",
-    "Defragmentation": "stromboli.descheduling.plugins.defragmentation:Defragmentation",
-    "HighNodeUtilization": "stromboli.descheduling.plugins.node_utilization:HighNodeUtilization",
-    "LoadAware": "stromboli.descheduling.plugins.node_utilization:LoadAware",
-    "LowNodeUtilization": "stromboli.descheduling.plugins.node_utilization:LowNodeUtilization",
+    "DefaultEvictor": "evictor",
+    "Defragmentation": "plugins.defragmentation",
+    "HighNodeUtilization": "plugins.node_utilization",
+    "LoadAware": "plugins.node_utilization",
+    "LowNodeUtilization": "plugins.node_utilization",
+    "PodLifeTime": "plugins.pod_life_time",
+    "RemoveDuplicates": "plugins.duplicates",
+    "RemoveFailedPods": "plugins.failed_pods",
+    "RemovePodsHavingTooManyRestarts": "plugins.too_many_restarts",
+    "RemovePodsViolatingInterPodAntiAffinity": "plugins.inter_pod_anti_affinity",
+    "RemovePodsViolatingNodeAffinity": "plugins.node_affinity",
+    "RemovePodsViolatingNodeTaints": "plugins.node_taints",
+    "RemovePodsViolatingTopologySpreadConstraint": "plugins.topology_spread",
 }
+"""The modules of the plugins, each of which has a class of the plugin's name."""
 P = TypeVar("P", bound=Plugin)
 
 
 class Registry:
     def __init__(self, *, installed: Iterable[EntryPoint] | None = None) -> None:
-        self._paths = dict(_BUILT_IN)
+        self._paths = {name: f"stromboli.descheduling.{module}:{name}" for name, module in _BUILT_IN.items()}
         self._classes: dict[str, type[Plugin]] = {}
         self._distributions: dict[str, str] = {}  # of plugins that are not built in
         for entry in entry_points(group="stromboli.descheduler_plugins") if installed is None else installed:

@@ -15,7 +15,7 @@ import numpy as np
 from stromboli.cluster import Job, JobKey, Node, Task, TaskKey
 from stromboli.grammar import are, plural
 
-from .planning import Disruptions, Move, Place, Plan, View
+from .planning import Disruptions, Move, Place, Plan, Removal, View
 from .planning.disruptions import unavailable
 from .planning.planned_cluster import Mask
 from .plugin import EvictorPlugin, Guard
@@ -69,6 +69,7 @@ class Run:
         self._filtered: dict[TaskKey, str | None] = {}
         self.taken: list[_Taken] = [] if before is None else before.taken  # moves so far, of all plans
         self._counts: Counter[tuple[str, str]] = Counter() if before is None else before._counts
+        self._removed: set[TaskKey] = set() if before is None else before._removed
         self._away: dict[JobKey, int] = {} if before is None else before._away
         for evictor in self._evictors:
             evictor.open(view)
@@ -78,6 +79,19 @@ class Run:
     def refusal(self, task: Task) -> str | None:
         """Why a pod must not leave its node in this run; None if it may."""
         why = self._filter(task) or self.disruptions.refusal(task) or self._over_limit(task)
+        if task.key in self._removed:
+            why = "it is evicted in this run"
+        if why is not None:
+            self.refused[task.key] = why
+        return why
+
+    def refusal_to_delete(self, task: Task) -> str | None:
+        """Why a pod that has finished must not be deleted in this run; None if it may. Nobody misses it: gangs and
+        budgets are not asked."""
+        asked = (evictor.filter(task) for evictor in self._evictors)
+        why = next((why for why in asked if why is not None), None) or self._over_limit(task)
+        if task.key in self._removed:
+            why = "it is deleted in this run"
         if why is not None:
             self.refused[task.key] = why
         return why
@@ -149,17 +163,37 @@ class Run:
         if any(evictor.pre_eviction_filter(task, target) is not None for evictor in self._evictors):
             return False
         # Counted before it moves: then its node is still the source.
-        self._count(task, source, 1)
+        self._count(task, source.name, 1)
         if not self.view.move(task, target):
-            self._count(task, source, -1)
+            self._count(task, source.name, -1)
             return False
         self.disruptions.add(task)
         self.taken.append(_Taken(task, source, target))
         return True
 
-    def _count(self, task: Task, source: Node, change: int) -> None:
+    def remove(self, task: Task, *, plugin: str, why: str, has_finished: bool = False) -> Plan:
+        """Evict a pod without a place for a successor, or delete one that has finished: a plan of its own. `why`: a
+        sentence without its end, which goes on after the pod."""
+        node = "" if task.node is None else task.node.name
+        self._count(task, node, 1)
+        if not has_finished:
+            self.disruptions.add(task)
+        self._removed.add(task.key)
+        sentence = f"{why[:1].upper()}{why[1:]}."
+        plan = Plan(
+            name=f"{plugin.lower()}-{task.key.replace('/', '.')}-{int(self.view.now)}",
+            profile=self.profile,
+            plugin=plugin,
+            goal=f"removes {task.key}: {why}",
+            moves=(),
+            removals=(Removal(task.key, task.uid, node, sentence, has_finished),),
+        )
+        self.plans.append(plan)
+        return plan
+
+    def _count(self, task: Task, source: str, change: int) -> None:
         workload = "" if task.job is None else task.job.key
-        for what, key in (("run", ""), ("node", source.name), ("namespace", task.namespace), ("workload", workload)):
+        for what, key in (("run", ""), ("node", source), ("namespace", task.namespace), ("workload", workload)):
             self._counts[what, key] += change
 
     @property
@@ -171,7 +205,7 @@ class Run:
         while len(self.taken) > mark[1]:
             taken = self.taken.pop()
             self.disruptions.remove(taken.task)
-            self._count(taken.task, taken.source, -1)
+            self._count(taken.task, taken.source.name, -1)
 
     def moves_since(self, mark: tuple[int, int]) -> list[Move]:
         return [self.view.as_move(taken.task, taken.source, taken.target) for taken in self.taken[mark[1] :]]

@@ -18,6 +18,7 @@ from stromboli.descheduling.migration import (
     CreateReservation,
     DeleteReservation,
     EvictPod,
+    RemovePod,
     Report,
     UpdateGroup,
     UpdateReservation,
@@ -111,6 +112,8 @@ class DeschedulerComponent:
                     self._annotate(name, annotations, at)
                 case EvictPod():
                     self._evict(write, at)
+                case RemovePod():
+                    self._remove(write, at)
                 case Report():
                     world.journal.write(
                         at, write.what, write.pod, node=write.node, reason=write.reason, message=write.message
@@ -146,6 +149,18 @@ class DeschedulerComponent:
         before = world.meter.lost.get(key(pod), 0)
         world.evict(pod, at, MIGRATED, write.message)
         self.work_lost += world.meter.lost.get(key(pod), 0) - before
+
+    def _remove(self, write: RemovePod, at: Microseconds) -> None:
+        world = self._world
+        pod = world.store.get(Pod, write.pod)
+        if pod is None or pod.metadata.uid != write.uid or is_terminating(pod):
+            return
+        if pod.status.phase in ("Succeeded", "Failed"):
+            world.delete(pod, at, f"{write.plugin}: {write.message}")
+        elif self._take_from_budgets(pod, at):
+            before = world.meter.lost.get(key(pod), 0)
+            world.evict(pod, at, write.plugin, write.message)
+            self.work_lost += world.meter.lost.get(key(pod), 0) - before
 
     def _take_from_budgets(self, pod: Pod, at: Microseconds) -> bool:
         budgets = [

@@ -25,6 +25,7 @@ from .owners import Owners
 EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 CRITICAL_PRIORITY: Final = 2_000_000_000
+_VOLCANO: Final = "batch.volcano.sh/"
 _CRITICAL_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
 
 _DISABLED: Final = {
@@ -49,7 +50,7 @@ class DefaultEvictor(EvictorPlugin):
         self._local_storage = arguments.boolean("evictLocalStoragePods", "PodsWithLocalStorage" in disabled)
         self._critical = arguments.boolean("evictSystemCriticalPods", "SystemCriticalPods" in disabled)
         arguments.boolean("evictDaemonSetPods", False)  # accepted: such pods belong to their node
-        arguments.boolean("evictFailedBarePods", False)  # accepted: they occupy nothing
+        self._bare_failed = arguments.boolean("evictFailedBarePods", "FailedBarePods" in disabled)
         arguments.boolean("nodeFit", True)  # accepted: a place is always found first
         self._keep_pvc = arguments.boolean("ignorePvcPods", "PodsWithPVC" in extra)
         self._keep_without_budget = arguments.boolean("ignorePodsWithoutPDB", "PodsWithoutPDB" in extra)
@@ -112,6 +113,8 @@ class DefaultEvictor(EvictorPlugin):
         ]  # fmt: skip
 
     def filter(self, task: Task) -> str | None:
+        if task.status in (Status.SUCCEEDED, Status.FAILED):
+            return self._finished_refusal(task)
         why = self._must_stay(task)
         if why is not None or EVICT in task.pod.metadata.annotations:
             return why
@@ -123,6 +126,17 @@ class DefaultEvictor(EvictorPlugin):
 
     def prefers_to_stay(self, task: Task) -> bool:
         return PREFER_NO_EVICTION in task.pod.metadata.annotations
+
+    def _finished_refusal(self, task: Task) -> str | None:
+        """Why a pod that has finished must not be deleted."""
+        meta = task.pod.metadata
+        if names.MIRROR in meta.annotations:
+            return "it belongs to its node"
+        if any(owner.controller and owner.api_version.startswith(_VOLCANO) for owner in meta.owner_references):
+            return "its Job counts it"
+        if not meta.owner_references and not self._bare_failed:
+            return "it has no owner (evictFailedBarePods)"
+        return None if EVICT in meta.annotations else self._priority(task) or self._labels(task)
 
     def _must_stay(self, task: Task) -> str | None:
         if task.status is Status.RELEASING:

@@ -15,11 +15,26 @@ from stromboli.api.waiting_reservations import waiting_name, waiting_reservation
 from stromboli.descheduling.planning import Objects, Plan
 
 from .group_status import planned
-from .writes import PLANNED, RESERVED, AnnotateNode, CreateReservation, Report, UpdateGroup, Write
+from .writes import PLANNED, RESERVED, AnnotateNode, CreateReservation, RemovePod, Report, UpdateGroup, Write
 
 
 def start_plan(plan: Plan, objects: Objects, now: float) -> list[Write]:
     """Nothing, if an object of the plan has changed meanwhile."""
+    if plan.removals:
+        return _removals(plan, objects)
+    return _first_writes(plan, objects, now)
+
+
+def _removals(plan: Plan, objects: Objects) -> list[Write]:
+    present = [(each, objects.get(Pod, each.pod)) for each in plan.removals]
+    return [
+        RemovePod(each.pod, each.uid, plan.plugin, each.why)
+        for each, pod in present
+        if pod is not None and pod.metadata.uid == each.uid
+    ]
+
+
+def _first_writes(plan: Plan, objects: Objects, now: float) -> list[Write]:
     pods = {move.pod: objects.get(Pod, move.pod) for move in plan.moves}
     if any(pod is None or pod.metadata.uid != move.uid for move, pod in zip(plan.moves, pods.values(), strict=True)):
         return []

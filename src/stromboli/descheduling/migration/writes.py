@@ -54,6 +54,17 @@ class EvictPod:
 
 
 @dataclass(frozen=True, slots=True)
+class RemovePod:
+    """Evict a pod without a place for a successor, only if it still has this uid, and only as its disruption budgets
+    allow; one that has finished is deleted. `plugin`: the one that asks for it."""
+
+    pod: str
+    uid: str
+    plugin: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateGroup:
     """The group with its new `migrationInfo`, `migrationState` and annotations."""
 
@@ -84,4 +95,13 @@ class Report:
         return self.what == FAILED
 
 
-Write = CreateReservation | UpdateReservation | DeleteReservation | EvictPod | UpdateGroup | AnnotateNode | Report
+Write = (
+    CreateReservation
+    | UpdateReservation
+    | DeleteReservation
+    | EvictPod
+    | RemovePod
+    | UpdateGroup
+    | AnnotateNode
+    | Report
+)

@@ -17,7 +17,7 @@ from .cooldowns import Cooldowns, cooldown_of, resting_until
 from .disruptions import Disruptions
 from .failed_plans import Circumstances, with_mark
 from .ordered_sets import OrderedSets
-from .plan import Move, Place, Plan
+from .plan import Move, Place, Plan, Removal
 from .plan_objects import Objects
 from .planned_cluster import View
 from .real_use import RealUse, use_annotation
@@ -34,6 +34,7 @@ __all__ = [
     "Place",
     "Plan",
     "RealUse",
+    "Removal",
     "View",
     "cooldown_of",
     "resting_until",

@@ -27,6 +27,18 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """A pod is evicted, or deleted if it has finished, and no place is kept: it is what it is that is wrong, not where
+    it is."""
+
+    pod: TaskKey
+    uid: str
+    node: str
+    why: str  # a sentence
+    has_finished: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """`goal` is a sentence without its end: what the moves achieve."""
 
@@ -39,4 +51,5 @@ class Plan:
     job: JobKey | None = None  # for whom room is made
     places: tuple[Place, ...] = ()
     emptied: tuple[str, ...] = ()  # nodes that have no movable pods left
+    removals: tuple[Removal, ...] = ()
     frees: dict[str, int] = field(default_factory=dict)  # what the sources have free afterwards, beyond now

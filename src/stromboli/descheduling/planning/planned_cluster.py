@@ -109,6 +109,12 @@ class View:
         found = [task for task in node.tasks.values() if _occupies(task) and not belongs_to_node(task)]
         return sorted(found, key=lambda task: task.key)
 
+    def finished_tasks(self) -> list[Task]:
+        """Tasks that have succeeded or failed, and whose pods are still there."""
+        over = (Status.SUCCEEDED, Status.FAILED)
+        found = [task for job in self.session.jobs for task in job.tasks.values() if task.status in over]
+        return sorted(found, key=lambda task: task.key)
+
     # -- moves --------------------------------------------------------------------------------------------------
 
     def rows_for(self, task: Task) -> Mask:

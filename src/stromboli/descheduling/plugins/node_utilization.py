@@ -24,8 +24,11 @@ from stromboli.descheduling.run import Run
 from stromboli.descheduling.strategy import BalancePlugin
 from stromboli.scheduling.configuration import Arguments
 
+from .chosen_pods import in_order
+from .seating import seat
+
 Percent = npt.NDArray[np.float64]
-_QOS: Final = ("BestEffort", "Burstable", "Guaranteed")
+_GOAL: Final = "uses node {source} less and node {target} more"
 
 
 class _ByUtilization(BalancePlugin):
@@ -47,30 +50,10 @@ class _ByUtilization(BalancePlugin):
 
     def _movable(self, run: Run, node: Node) -> list[Task]:
         """Pods that may leave; those of low priority first, then those with the weakest claim on what they use."""
-        tasks = [task for task in run.view.tasks_on(node) if self._evictable(task.namespace)]
-        return sorted(tasks, key=lambda t: (run.prefers_to_stay(t), t.priority, _QOS.index(qos(t)), t.key))
+        return in_order(run, [task for task in run.view.tasks_on(node) if self._evictable(task.namespace)])
 
     def _seat(self, run: Run, task: Task, open_: Mask) -> bool:
-        """Move a task to the node that the scheduler likes best among these."""
-        source = task.node
-        assert source is not None
-        mark = run.mark
-        open_ = open_ & run.open_targets & run.view.rows_for(task)
-        open_[source.row] = False
-        score = run.view.session.placement.fitting(task).score
-        while open_.any():
-            rows = np.flatnonzero(open_)
-            best = int(rows[np.argmax(score[rows])])
-            target = run.view.nodes.nodes[best]
-            if run.try_move(task, target, by=self.name):
-                goal = self._goal(source, target)
-                if run.accept(mark, plugin=self.name, subject=task.key, goal=goal, cooldown=self._cooldown):
-                    return True
-            open_[best] = False
-        return False
-
-    def _goal(self, source: Node, target: Node) -> str:
-        return f"uses node {source.name} less and node {target.name} more"
+        return seat(run, task, open_, by=self.name, goal=_GOAL, cooldown=self._cooldown) is not None
 
 
 class HighNodeUtilization(_ByUtilization):
@@ -290,17 +273,3 @@ class LoadAware(LowNodeUtilization):
             return False
 
         return makes_a_source
-
-
-def qos(task: Task) -> str:
-    """The quality-of-service class of a pod."""
-    containers = [*task.pod.spec.containers, *task.pod.spec.init_containers]
-    resources = [container.resources for container in containers]
-    if not any(each.requests or each.limits for each in resources):
-        return "BestEffort"
-    guaranteed = all(
-        {"cpu", "memory"} <= set(each.limits)
-        and all(each.requests.get(name, each.limits[name]) == each.limits[name] for name in ("cpu", "memory"))
-        for each in resources
-    )
-    return "Guaranteed" if guaranteed else "Burstable"

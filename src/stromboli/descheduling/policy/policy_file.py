@@ -42,12 +42,6 @@ _LIMITS: Final = {
     "maxNoOfPodsToEvictPerWorkload": "per_workload",
     "maxNoOfPodsToEvictTotal": "per_run",
 }
-# Plugins of the Kubernetes descheduler that evict pods without a place for their successors.
-_UPSTREAM_ONLY: Final = frozenset({
-    "PodLifeTime", "RemoveDuplicates", "RemoveFailedPods", "RemovePodsHavingTooManyRestarts",
-    "RemovePodsViolatingInterPodAntiAffinity", "RemovePodsViolatingNodeAffinity", "RemovePodsViolatingNodeTaints",
-    "RemovePodsViolatingTopologySpreadConstraint",
-})  # fmt: skip
 _WITHOUT_EFFECT: Final = ("gracePeriodSeconds", "evictionFailureEventNotification", "metricsProviders")
 _KEYS: Final = (
     "apiVersion", "kind", "metadata", "profiles", "nodeSelector", "deschedulingInterval",
@@ -241,8 +235,6 @@ class _File:
 
     def _unknown(self, name: object) -> str:
         known = f"known: {', '.join(self._all)}"
-        if name in _UPSTREAM_ONLY:
-            return f"the plugin {quoted(name)} of the Kubernetes descheduler does not exist here; {known}"
         return f"unknown plugin {quoted(name)}; {known}"
 
     def _warn_of_unknown(self, content: Mapping[str, Located], known: Collection[str]) -> None:

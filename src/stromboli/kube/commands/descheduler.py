@@ -213,6 +213,8 @@ def _print(answer: dict[str, Any], output: str) -> None:
         for move in each["moves"]:
             requests = ", ".join(f"{_stated(name, text)} {name}" for name, text in move["requests"].items())
             click.echo(f"  {move['pod']}  {move['from']} ▶ {move['to']}  ({requests})")
+        for removal in each.get("removals", ()):
+            click.echo(f"  {removal['pod']}  leaves {removal['from'] or 'no node'}: no place is kept for a successor")
     click.echo("")
     for line in answer["picture"]:
         click.echo(line)

@@ -310,7 +310,9 @@ class DeschedulerComponent:
         plans, objects = await self._plan(None, None)
         for plan in plans:
             moves = ", ".join(f"{move.pod} from {move.source} to {move.target}" for move in plan.moves)
-            _log.info("planned", plugin=plan.plugin, goal=plan.goal, moves=moves, dry_run=self._dry_run)
+            removals = ", ".join(each.pod for each in plan.removals)
+            what = {"removals": removals} if removals else {"moves": moves}
+            _log.info("planned", plugin=plan.plugin, goal=plan.goal, dry_run=self._dry_run, **what)
         if not self._dry_run:
             await self._begin(plans, objects)
 

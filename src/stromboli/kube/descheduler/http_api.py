@@ -111,6 +111,7 @@ def _as_json(plan: Plan) -> dict[str, Any]:
             {"pod": move.pod, "from": move.source, "to": move.target, "requests": _quantities(move.request)}
             for move in plan.moves
         ],
+        "removals": [{"pod": each.pod, "from": each.node, "why": each.why} for each in plan.removals],
     }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from stromboli.descheduling.migration import (
     CreateReservation,
     DeleteReservation,
     EvictPod,
+    RemovePod,
     Report,
     UpdateGroup,
     UpdateReservation,
@@ -123,6 +124,9 @@ class WriteExecutor:
                     self._on_object(await self._send(lambda: self._client.patch(NODES, name, change)))
             case EvictPod():
                 await self._evict(write)
+            case RemovePod():
+                if not self.backoff.is_waiting(write.uid):
+                    await self._send_eviction(write.pod, write.uid, write.plugin, write.message)
             case Report():
                 self._metrics.moved(write.what)
                 uid = write.uid
@@ -206,18 +210,22 @@ class WriteExecutor:
         ):
             self._on_object(fresh)
             return
+        await self._send_eviction(write.pod, write.uid, "Migrated", write.message)
+
+    async def _send_eviction(self, pod: str, uid: str, reason: str, message: str) -> None:
+        """The server looks at disruption budgets, and deletes a pod that has finished without them."""
         try:
-            await self._send(lambda: self._client.evict(write.pod, write.uid))
+            await self._send(lambda: self._client.evict(pod, uid))
         except Failure as failure:
             if is_not_found(failure) or is_conflict(failure):
                 return  # it is gone, or another pod has its name
-            self.backoff.failed(write.uid, failure)
+            self.backoff.failed(uid, failure)
             if failure.status == TOO_MANY_REQUESTS:
-                _log.info("an eviction is refused for now", pod=write.pod, reason=failure.message)
+                _log.info("an eviction is refused for now", pod=pod, reason=failure.message)
                 return
             raise
-        self.backoff.succeeded(write.uid)
-        self._recorder.record(Pod, write.pod, write.uid, "Migrated", write.message)
+        self.backoff.succeeded(uid)
+        self._recorder.record(Pod, pod, uid, reason, message)
 
     async def _send(self, request: Callable[[], Awaitable[T]]) -> T:
         """Send a request within the limit, and only while we lead: the fence is checked last."""
