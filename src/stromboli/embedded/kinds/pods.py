@@ -166,10 +166,17 @@ class PodStrategy(Strategy):
 
     def validate_update(self, obj: Object, old: Object) -> list[FieldError]:
         new_spec, old_spec = obj.get("spec") or {}, old.get("spec") or {}
-        added = [gate for gate in _gates(new_spec) if gate not in _gates(old_spec)]
+        known = _gates(old_spec)
+        added = [
+            forbidden(
+                f"spec.schedulingGates[{index}].name",
+                f"only deletion is allowed, but found new scheduling gate '{gate}'",
+            )
+            for index, gate in enumerate(_gates(new_spec))
+            if gate not in known
+        ]
         if added:
-            problem = f"only deletion is allowed, but found new scheduling gate '{added[0]}'"
-            return [forbidden("spec.schedulingGates", problem)]
+            return added
         if _frozen(new_spec) == _frozen(old_spec):
             kept = old_spec.get("tolerations") or []
             given = new_spec.get("tolerations") or []
