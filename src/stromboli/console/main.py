@@ -55,8 +55,9 @@ _COMMANDS: Final = {
     "reservations": _Command(f"{_LOOK}:reservations", "List Reservations."),
     "why": _Command("stromboli.console.commands.why:why", "Explain why a job waits, and what would start it."),
     "plan": _Command("stromboli.console.commands.plan:plan", "Show what would happen if a job were submitted."),
-    "submit": _Command(f"{_ACT}:submit", "Submit jobs."),
+    "submit": _Command("stromboli.console.commands.submit:submit", "Submit jobs."),
     "cancel": _Command(f"{_ACT}:cancel", "Delete a job and its pods."),
+    "logs": _Command("stromboli.console.commands.logs:logs", "Show what the pods of a job write."),
     "suspend": _Command(f"{_ACT}:suspend", "Stop a Job and keep it for later."),
     "resume": _Command(f"{_ACT}:resume", "Continue a suspended Job."),
     "top": _Command("stromboli.console.commands.top:top", "Watch the busiest jobs and the longest waits."),
@@ -120,6 +121,7 @@ Exit status:
   2    wrong input: an option, a file, a name that does not exist
   3    the cluster does not answer, or refuses
   4    a recording could not be reproduced
+  5    a job that was waited for has failed
   130  interrupted
 """
 

@@ -39,6 +39,12 @@ def warn_about(manifests: Sequence[Manifest]) -> None:
             click.echo(f"stromboli: warning: {manifest.title}: {printable(message)}", err=True)
 
 
+def manifest_from(content: dict[str, Any]) -> Manifest:
+    """One that was not read from a file. Raises ApiError."""
+    obj, _ = extract_lifetime(decode(content))
+    return Manifest(content, obj)
+
+
 def _manifest(document: Document, namespace: str) -> Manifest:
     content, origin = document.content, document.origin
     if isinstance(content, Mapping) and content.get("apiVersion") == names.SIM_API_VERSION:

@@ -28,6 +28,8 @@ class Limits:
 
     address_space: int = 0  # bytes
     cores: int = 0
+    first_core: int = 0
+    """Programs with different numbers share no core, as long as there are enough."""
     group: str = ""
     """The file of a control group in which the process is entered."""
     user: int | None = None
@@ -88,7 +90,8 @@ def _become(
 def _limit(limits: Limits) -> None:
     if sys.platform == "linux" and limits.cores:
         allowed = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, allowed[: limits.cores])
+        first = limits.first_core % len(allowed)
+        os.sched_setaffinity(0, (allowed[first:] + allowed[:first])[: limits.cores])
     if limits.address_space:
         resource.setrlimit(resource.RLIMIT_AS, (limits.address_space, limits.address_space))
     if limits.groups:

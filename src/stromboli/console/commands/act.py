@@ -1,6 +1,6 @@
-"""`stromboli submit`, `cancel`, `suspend` and `resume`.
+"""`stromboli cancel`, `suspend` and `resume`.
 
-They write what kubectl would: objects as the user wrote them, deletions, and Volcano's Commands. So whatever watches a
+They write what kubectl would: deletions, and Volcano's Commands. So whatever watches a
 cluster sees nothing new.
 """
 
@@ -20,53 +20,6 @@ if TYPE_CHECKING:
 
 _ABORT = "AbortJob"
 _RESUME = "ResumeJob"
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  stromboli submit -f job.yaml
-  stromboli submit -f queue.yaml -f job.yaml --dry-run
-  generate-job | stromboli submit -f -
-"""
-)
-@click.option(
-    "-f", "--file", "files", metavar="FILE", multiple=True, required=True, help="Manifests; - is standard input."
-)
-@click.option("--dry-run", is_flag=True, help="Check the manifests, and create nothing.")
-@cluster_options
-def submit(source: Source, files: tuple[str, ...], dry_run: bool) -> None:
-    """Submit jobs: check all manifests, then create the objects in the order of the files.
-
-    All manifests, and whether their names and namespaces are free, are checked before the first object is created.
-    """
-    from stromboli.console.manifests import read_manifests, warn_about
-
-    manifests = read_manifests(files, source.namespace_of_manifests)
-    if not manifests:
-        where = ", ".join("standard input" if file == "-" else file for file in files)
-        raise UserError(f"{where}: has no objects; give a Job, PodGroup, Pod or Queue.")
-    warn_about(manifests)
-    if dry_run:
-        for manifest in manifests:
-            click.echo(f"{manifest.title} is valid (dry run, nothing was created)")
-        return
-
-    async def create(client: Client) -> None:
-        from stromboli.console.submission_check import check_submission, exists_already
-        from stromboli.kube.client import Failure, is_already_exists, resource_of
-
-        await check_submission(client, manifests)
-        for manifest in manifests:
-            try:
-                await client.create(resource_of(type(manifest.object)), manifest.content)
-            except Failure as failure:
-                if not is_already_exists(failure):
-                    raise
-                raise UserError(exists_already(manifest, "nothing after it was created")) from None
-            click.echo(f"{manifest.title} created")
-
-    source.with_client(create)
 
 
 @click.command(

@@ -30,6 +30,7 @@ from .merge_patch import object_and_status_patches
 from .rate_limit import TokenBucket
 from .reflector import Contain, Reflector
 from .resources import (
+    BATCH_JOBS,
     COMMANDS,
     COMPOSITE_POD_GROUPS,
     CONFIG_MAPS,
@@ -69,6 +70,7 @@ from .resources import (
 from .wire import Envelope, ObjectList, Page, WatchEvent
 
 __all__ = [
+    "BATCH_JOBS",
     "COMMANDS",
     "COMPOSITE_POD_GROUPS",
     "CONFIG_MAPS",

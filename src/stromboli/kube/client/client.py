@@ -222,6 +222,14 @@ class Client:
                     yield envelope
             lines.end()
 
+    async def stream(
+        self, path: str, query: Mapping[str, str], *, silence: float = 86400.0
+    ) -> AsyncGenerator[bytes, None]:
+        """The body of a response as it comes, such as a log; fails if nothing has come for `silence` seconds."""
+        async with self._transport.stream(path, query=query, silence=silence) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
     async def create(self, resource: Resource[T], obj: T | Mapping[str, Any], *, namespace: str = "") -> T:
         if not namespace and isinstance(obj, ApiObject):
             namespace = obj.metadata.namespace

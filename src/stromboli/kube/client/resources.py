@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from stromboli.api import (
     ApiObject,
+    BatchJob,
     Command,
     CompositePodGroup,
     CronJob,
@@ -104,6 +105,7 @@ STATEFUL_SETS = Resource(StatefulSet, "apps/v1", "statefulsets", namespaced=True
 QUEUES = Resource(Queue, "scheduling.volcano.sh/v1beta1", "queues", namespaced=False, has_status=True)
 POD_GROUPS = Resource(PodGroup, "scheduling.volcano.sh/v1beta1", "podgroups", namespaced=True, has_status=True)
 JOBS = Resource(Job, "batch.volcano.sh/v1alpha1", "jobs", namespaced=True, has_status=True)
+BATCH_JOBS = Resource(BatchJob, "batch/v1", "jobs", namespaced=True, has_status=True)
 CRON_JOBS = Resource(CronJob, "batch.volcano.sh/v1alpha1", "cronjobs", namespaced=True, has_status=True)
 JOB_FLOWS = Resource(JobFlow, "flow.volcano.sh/v1alpha1", "jobflows", namespaced=True, has_status=True)
 JOB_TEMPLATES = Resource(JobTemplate, "flow.volcano.sh/v1alpha1", "jobtemplates", namespaced=True, has_status=True)
@@ -160,6 +162,7 @@ _BY_TYPE: dict[type[ApiObject], Resource[Any]] = {
             QUEUES,
             POD_GROUPS,
             JOBS,
+            BATCH_JOBS,
             CRON_JOBS,
             JOB_FLOWS,
             JOB_TEMPLATES,

@@ -31,10 +31,13 @@ def memory_limit(container: Mapping[str, Any]) -> int:
     return _limit(container, "memory")
 
 
-def limits_of(pod: Mapping[str, Any], container: Mapping[str, Any], *, address_space: int, group: str) -> Limits:
+def limits_of(
+    pod: Mapping[str, Any], container: Mapping[str, Any], *, address_space: int, group: str, first_core: int = 0
+) -> Limits:
     """Raises CannotRun."""
     user, users_group, groups = _user(pod, container)
-    return Limits(address_space, -(-_limit(container, "cpu") // 1000), group, user, users_group, groups)
+    cores = -(-_limit(container, "cpu") // 1000)
+    return Limits(address_space, cores, first_core, group, user, users_group, groups)
 
 
 def refuse_what_is_not_here(pod: Mapping[str, Any]) -> None:

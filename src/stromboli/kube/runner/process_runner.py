@@ -96,6 +96,7 @@ class ProcessRunner:
         self._names_changed = asyncio.Event()
         self._hosts: dict[str, Mapping[str, Any]] = {}  # pods that have a hosts file, by uid
         self._not_isolated = ""
+        self._first_core = 0  # of the next program whose number of cores is limited
 
     async def run(self) -> None:
         self._not_isolated = await why_not_isolated()
@@ -228,9 +229,10 @@ class ProcessRunner:
             command = command_of(container, environment)
             memory = memory_limit(container)
             group = self._groups.make(f"{uid}-{container['name']}-{run}", memory) if memory else None
-            limits = limits_of(
-                pod, container, address_space=0 if group else memory, group=str(group.members) if group else ""
-            )
+            members = str(group.members) if group else ""
+            address_space = 0 if group else memory
+            limits = limits_of(pod, container, address_space=address_space, group=members, first_core=self._first_core)
+            self._first_core += limits.cores
         except Failure as failure:
             raise NotYet(f"the API server does not answer: {failure.message}") from None
         except CannotRun as problem:
