@@ -71,22 +71,20 @@ def _limits(pod: Pod) -> tuple[int, int]:
 
 
 class Estimates:
-    """The estimates of pods that are not measured yet, as of now."""
+    """The estimates of pods that are not measured yet, as of now. Nothing is added up until somebody asks."""
 
     def __init__(self, session: Session, rules: EstimateRules, measured: dict[int, NodeUse]) -> None:
         self._rules = rules
         self._measured = measured  # by row
         self._nodes = session.nodes.nodes
         self._changed = session.ledger.views.rows()
-        self._changed.renew()
         self._by_shape: dict[int, Floats] = {}
         self._sums: Floats = np.zeros((4, len(self._nodes)))  # as of `EstimateRules.of`, by row
-        for row in measured:
-            self._add_up(row)
 
     def of(self, rows: Rows) -> tuple[Floats, Floats]:
         """CPU and memory by row, and the same where the load is high."""
-        for row in sorted(set(self._changed.news())):
+        is_first, changed = self._changed.is_new, self._changed.news()
+        for row in self._measured if is_first else sorted(set(changed)):
             if row in self._measured:
                 self._add_up(row)
         return self._sums[:2, rows], self._sums[2:, rows]
