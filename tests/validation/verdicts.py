@@ -39,6 +39,7 @@ from stromboli.api.quantity import QuantityError
 from stromboli.api.rules import RULES, Door
 from stromboli.api.rules.table import Broken
 from stromboli.api.rules.walk import structs
+from stromboli.api.schedules import SCHEDULE_PATTERN
 from stromboli.api.validation.conversion import convert
 from stromboli.controllers import ControllerManager, Notify, Update
 from stromboli.embedded.schema import custom_schema, validate_custom
@@ -211,6 +212,9 @@ def _mistakes_in(document: Document) -> dict[str, set[str]]:
     found = [] if schema is None else validate_custom(filled_in(document, schema), custom_schema(schema))
     for error in found:
         mistakes.setdefault(_field(error.field), set()).add("")
+    schedule = document.get("spec", {}).get("schedule")
+    if document["kind"] == "CronJob" and isinstance(schedule, str) and not re.fullmatch(SCHEDULE_PATTERN, schedule):
+        mistakes.setdefault("spec.schedule", set()).add("")  # some say which of its five fields is wrong
     try:
         typed = convert(document, KINDS[document["apiVersion"], document["kind"]])
         default(typed)

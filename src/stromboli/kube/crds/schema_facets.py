@@ -62,7 +62,7 @@ from stromboli.api import (
 from stromboli.api.defaults import FAILED_JOBS, MAX_RETRY, RESERVATION_TTL, SUCCESSFUL_JOBS
 from stromboli.api.names import DEFAULT_QUEUE, DEFAULT_SCHEDULER
 from stromboli.api.rules.lifecycle_policies import EVENTS
-from stromboli.api.schedules import SCHEDULE_PATTERN, TIME_ZONE_PATTERN
+from stromboli.api.schedules import TIME_ZONE_PATTERN
 from stromboli.api.validation.batch import (
     ACTIONS,
     DIMENSIONS,
@@ -200,7 +200,7 @@ FACETS: Final[Mapping[type[Struct], Schema]] = {
     CronJobSpec: {
         "required": ["schedule", "jobTemplate"],
         "properties": {
-            "schedule": {"minLength": 1, "maxLength": MAX_SCHEDULE, "pattern": SCHEDULE_PATTERN},
+            "schedule": {"minLength": 1, "maxLength": MAX_SCHEDULE},
             "timeZone": {"minLength": 1, "maxLength": MAX_TIME_ZONE, "pattern": TIME_ZONE_PATTERN},
             "startingDeadlineSeconds": _between(0),
             "concurrencyPolicy": {"default": "Allow", **_one_of(*CONCURRENCY_POLICIES)},
