@@ -116,7 +116,7 @@ def _soak(first: int, seeds: int, hours: float | None, until: int, processes: in
     gc.freeze()
     with suppress(KeyboardInterrupt):  # who interrupts it wants to know what came of it so far
         while soak.seed < last and soak.seconds < most_seconds and len(soak.failed) < until:
-            soak.run(range(soak.seed, min(soak.seed + CHUNK * processes, last)), processes)
+            soak.run(range(soak.seed, min(soak.seed + min(CHUNK, 5 * until) * processes, last)), processes)
     soak.tell()
     return bool(soak.failed)
 

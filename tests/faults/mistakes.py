@@ -24,6 +24,8 @@ class Mistake:
     file: str
     right: str
     wrong: str
+    also: Mistake | None = None
+    """A second look at the same thing, which goes as well."""
 
 
 MISTAKES: Final = {
@@ -70,10 +72,20 @@ MISTAKES: Final = {
     ),
     "move": Mistake(
         "evicts a pod before the Reservation for its successor is Available", "descheduling/migration/progress.py",
-        """        if any(state.phase != AVAILABLE for state in planned):
-            return
+        """            self._mark(by_step[Step.PLANNED])
 """,
-        "",
+        """            for state in by_step[Step.PLANNED]:
+                self._evict(state.move)
+""",
+        Mistake(
+            "does not read the Reservation again", "kube/descheduler/write_executor.py",
+            """            or fresh.status.phase != AVAILABLE
+            or move is None
+            or move.evicting_since is None
+""",
+            """            or move is None
+""",
+        ),
     ),
     "lease-local": Mistake(
         "counts its lease as renewed although the server did not say so", "kube/runtime/leader_election.py",
@@ -124,8 +136,11 @@ def tried(mistake: Mistake, first: int, worlds: int) -> tuple[int, str]:
     """After how many worlds it was noticed, and by what; none if it was not."""
     with TemporaryDirectory() as folder:
         source = Path(shutil.copytree(ROOT / "src", Path(folder) / "src"))
-        file = source / "stromboli" / mistake.file
-        file.write_text(file.read_text().replace(mistake.right, mistake.wrong))
+        made: Mistake | None = mistake
+        while made is not None:
+            file = source / "stromboli" / made.file
+            file.write_text(file.read_text().replace(made.right, made.wrong))
+            made = made.also
         command = [sys.executable, "-m", "tests.faults", "--first", str(first), "--seeds", str(worlds), "--until", "1"]
         environment = os.environ | {"PYTHONPATH": str(source)}
         done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)

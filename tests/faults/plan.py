@@ -207,7 +207,26 @@ def _with_more(plan: Plan, dice: Random) -> Plan:
             "act": dice.choice(("freeze", "freeze", "kill", "partition")),
             "skip": 0, "delay": dice.choice((0.0, 0.0, 0.002)), "lasts": dice.choice((1.0, 4.0, 16.5)),
         }))  # fmt: skip
+    if dice.random() < 0.08:
+        steps += _early(dice, plan.calm)
     return replace(plan, steps=sorted([*plan.steps, *steps], key=lambda step: step.at)) if steps else plan
+
+
+def _early(dice: Random, calm: float) -> list[Step]:
+    """One of two cannot renew its lease for a while, and by the clock of the other one that is longer than it is."""
+    kind = dice.choice(("scheduler", "scheduler", "controllers"))
+    at, (behind, ahead) = round(dice.uniform(BEGIN, calm - 22), 2), dice.choice(("ab", "ba"))
+    steps = [
+        Step(at, "clock", {"who": f"{kind}-{letter}", "by": round(sign * dice.uniform(3, 6), 1)})
+        for letter, sign in ((behind, -1), (ahead, 1))
+    ]
+    who, begin, lasts = f"{kind}-{behind}", round(at + dice.uniform(0, 3), 2), round(dice.uniform(9, 16), 2)
+    if dice.random() < 0.7:
+        fault = dice.choice(("500", "503", "429", "lose-request"))
+        steps.append(armed(begin, fault, who, "* leases", times=20, lasts=lasts, amount=1.0))
+    else:
+        steps += [Step(begin, "partition", {"who": who}), Step(round(begin + lasts, 2), "heal", {"who": who})]
+    return steps
 
 
 def _slow(seed: int, dice: Random) -> Plan:
