@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,36 @@ def test_defrag_asks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert run(["defrag", "apply", *addresses[0].split()]) == 0
         assert "The moves are under way" in capsys.readouterr().out
         pods_until(api, lambda pods: running(pods, "y", there) == 1)
+
+    in_cluster(plan, script)
+
+
+def test_a_pod_that_is_too_old_goes_without_a_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No other node has room for its successor, which comes back to the same one."""
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps({
+        "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "deschedulingInterval": "0s",
+        "profiles": [{
+            "name": "old", "pluginConfig": [{"name": "PodLifeTime", "args": {"maxPodLifeTimeSeconds": 0}}],
+            "plugins": {"deschedule": {"enabled": ["PodLifeTime"]}},
+        }],
+    }))  # fmt: skip
+    addresses: list[str] = []
+    plan = Plan(
+        folder=tmp_path / "data", persistent=False, period=0.2,
+        machines=[Machines(["node-0"], {"cpu": "1", "memory": "32Gi", "pods": "110"})],
+        descheduler=DeschedulerPlan(path, 0, addresses.append),
+    )  # fmt: skip
+
+    def script(api: Api) -> None:
+        api.create(SETS, replica_set("y", 1, ""))
+        first = pods_until(api, lambda pods: running(pods, "y") == 1)[0]["metadata"]["name"]
+        while run(["defrag", "plan", *addresses[0].split()]) == 0 and "Nothing" in (shown := capsys.readouterr().out):
+            time.sleep(0.2)  # it is not a second old
+        assert f"default/{first}  leaves node-0: no place is kept for a successor" in shown
+        assert run(["defrag", "apply", *addresses[0].split()]) == 0
+        assert "The pods are evicted" in capsys.readouterr().out
+        pods_until(api, lambda pods: running(pods, "y") == 1 and pods[0]["metadata"]["name"] != first)
 
     in_cluster(plan, script)
 

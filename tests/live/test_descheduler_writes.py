@@ -7,9 +7,9 @@ from prometheus_client import CollectorRegistry
 
 from builders import pod
 from live.fake_api import FakeApi, Fate, refused, with_virtual_time
-from stromboli.api import MigrationState, ObjectMeta, PodGroup, Reservation
+from stromboli.api import MigrationState, ObjectMeta, Pod, PodGroup, Reservation
 from stromboli.api.migration_reservations import migration_reservation
-from stromboli.descheduling.migration import DeleteReservation, UpdateGroup
+from stromboli.descheduling.migration import DeleteReservation, RemovePod, UpdateGroup
 from stromboli.kube.client import TokenBucket
 from stromboli.kube.descheduler import DeschedulerMetrics
 from stromboli.kube.descheduler.live_objects import LiveObjects
@@ -72,3 +72,34 @@ def test_a_group_that_is_gone_keeps_nothing_from_being_deleted() -> None:
     harness.api.fate = lambda verb, key: refused(404, "NotFound") if verb == "patch" else Fate()
     assert not with_virtual_time(harness.end_of_a_move())
     assert harness.api.all(Reservation) == []
+
+
+# -- pods that go without a place -------------------------------------------------------------------------------------
+
+OLD = pod("default/old", node="a")
+
+
+async def removed(harness: Harness, uid: str = "") -> tuple[bool, int]:
+    """Whether the write succeeded, and how many pods stay. `uid`: that of another pod."""
+    if not harness.api.all(Pod):
+        harness.api.put(OLD)
+    (present,) = harness.api.all(Pod)
+    write = RemovePod("default/old", uid or present.metadata.uid, "PodLifeTime", "It is 1h old.")
+    done = await harness.executor.write([write], LiveObjects({}))
+    return done, sum(each.metadata.deletion_timestamp is None for each in harness.api.all(Pod))
+
+
+def test_a_pod_is_evicted_without_a_reservation() -> None:
+    assert with_virtual_time(removed(Harness())) == (True, 0)
+
+
+def test_another_pod_of_the_name_stays() -> None:
+    assert with_virtual_time(removed(Harness(), "another")) == (True, 1)
+
+
+def test_an_eviction_that_a_budget_refuses_is_tried_again_later_and_not_at_once() -> None:
+    harness = Harness()
+    harness.api.fate = lambda verb, key: refused(429, "TooManyRequests") if verb == "evict" else Fate()
+    assert with_virtual_time(removed(harness)) == (True, 1)
+    assert with_virtual_time(removed(harness)) == (True, 1)
+    assert [asked for asked in harness.api.asked if asked[0] == "evict"] == [("evict", "default/old")]

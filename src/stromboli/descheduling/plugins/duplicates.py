@@ -40,9 +40,13 @@ class RemoveDuplicates(BalancePlugin):
                 same = self._what_it_is(task)
                 if same is not None and self._pods.covers(task.pod):
                     crowds.setdefault(same, []).append(task)
+        sources, usable = run.view.sources, dict[int, Mask]()
         for tasks in crowds.values():
             if len(tasks) > 1:
-                self._spread(run, tasks)
+                shape = id(tasks[0].shape)
+                if shape not in usable:
+                    usable[shape] = _usable(run, tasks[0])
+                self._spread(run, tasks, usable[shape], sources)
 
     def _what_it_is(self, task: Task) -> object:
         """Equal for duplicates; None for pods that have none."""
@@ -53,8 +57,7 @@ class RemoveDuplicates(BalancePlugin):
         images = tuple(sorted(container.image for container in task.pod.spec.containers))
         return meta.namespace, tuple(sorted((one.kind, one.name, one.uid) for one in owners)), images
 
-    def _spread(self, run: Run, tasks: list[Task]) -> None:
-        usable = _usable(run, tasks[0])
+    def _spread(self, run: Run, tasks: list[Task], usable: Mask, sources: Mask) -> None:
         if not usable.any():
             return
         most = -(-len(tasks) // int(usable.sum()))
@@ -65,7 +68,6 @@ class RemoveDuplicates(BalancePlugin):
         counts = np.zeros(len(run.view.nodes), dtype=np.int64)
         for row, here in on_node.items():
             counts[row] = len(here)
-        sources = run.view.sources
         for row in sorted(on_node, key=lambda row: (-counts[row], row)):
             # The youngest first: the others have done more.
             youngest = sorted(

@@ -16,6 +16,7 @@ from stromboli.descheduling.planning.cooldowns import DEFAULT_COOLDOWN
 from stromboli.descheduling.planning.planned_cluster import Mask
 from stromboli.descheduling.run import Run
 from stromboli.descheduling.strategy import DeschedulePlugin
+from stromboli.scheduling.callbacks import Scores
 from stromboli.scheduling.configuration import Arguments
 
 from .chosen_pods import ChosenPods, texts
@@ -35,10 +36,13 @@ class RemovePodsViolatingNodeAffinity(DeschedulePlugin):
         if not self._types:
             raise arguments.error("nodeAffinityType", f"is required: a list of {REQUIRED} and {PREFERRED}")
         self._cooldown = arguments.duration("coolDownTime", DEFAULT_COOLDOWN, minimum=0)
+        self._weights: dict[int, Scores] = {}  # of all nodes, by the number of a kind of pod
 
     def deschedule(self, run: Run) -> None:
+        self._weights = {}
+        sources = run.view.sources
         for node in run.view.nodes.nodes:
-            if not run.view.sources[node.row] or not run.may_be_source(node.row):
+            if not sources[node.row] or not run.may_be_source(node.row):
                 continue
             for task in self._pods.on_node(run, node):
                 wanted, goal = self._wanted(run, task, node)
@@ -52,7 +56,9 @@ class RemovePodsViolatingNodeAffinity(DeschedulePlugin):
             return np.ones(len(nodes), dtype=np.bool_), "leaves node {source}, which its node affinity forbids"
         preferred = spec.affinity.node_affinity if spec.affinity is not None else None
         if PREFERRED in self._types and preferred is not None:
-            here = preferred_node_weight(spec, node.object)
-            better = [preferred_node_weight(spec, each.object) > here for each in nodes]
-            return np.array(better, dtype=np.bool_), "prefers node {target} to node {source}"
+            weights = self._weights.get(id(task.shape))
+            if weights is None:
+                found = [preferred_node_weight(spec, each.object) for each in nodes]
+                weights = self._weights[id(task.shape)] = np.array(found, dtype=np.float64)
+            return weights > weights[node.row], "prefers node {target} to node {source}"
         return np.zeros(len(nodes), dtype=np.bool_), ""

@@ -36,9 +36,9 @@ class RemovePodsViolatingNodeTaints(DeschedulePlugin):
         self._cooldown = arguments.duration("coolDownTime", DEFAULT_COOLDOWN, minimum=0)
 
     def deschedule(self, run: Run) -> None:
-        nodes = run.view.nodes.nodes
+        nodes, sources = run.view.nodes.nodes, run.view.sources
         for node in nodes:
-            if not run.view.sources[node.row] or not run.may_be_source(node.row):
+            if not node.object.spec.taints or not sources[node.row] or not run.may_be_source(node.row):
                 continue
             for task in self._pods.on_node(run, node):
                 taint = self._violated(task.pod.spec.tolerations, node)

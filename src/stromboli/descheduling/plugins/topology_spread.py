@@ -19,6 +19,7 @@ from stromboli.api import TopologySpreadConstraint
 from stromboli.api.selectors import KEEPS_AWAY, matches_required_node, spread_constraint_selects, untolerated
 from stromboli.cluster import Node, Task
 from stromboli.descheduling.planning.cooldowns import DEFAULT_COOLDOWN
+from stromboli.descheduling.planning.planned_cluster import Mask
 from stromboli.descheduling.run import Run
 from stromboli.descheduling.strategy import BalancePlugin
 from stromboli.scheduling.configuration import Arguments
@@ -55,8 +56,9 @@ class RemovePodsViolatingTopologySpreadConstraint(BalancePlugin):
         return (f"{self.name}: topologyBalanceNodeFit has no effect here: a pod never leaves before it has a place",)
 
     def balance(self, run: Run) -> None:
+        sources = run.view.sources
         for spread in self._spreads(run):
-            self._level(run, spread)
+            self._level(run, spread, sources)
 
     def _spreads(self, run: Run) -> Iterator[_Spread]:
         tasks = [task for node in run.view.nodes.nodes for task in run.view.tasks_on(node)]
@@ -83,7 +85,7 @@ class RemovePodsViolatingTopologySpreadConstraint(BalancePlugin):
             if len(spread.domains) > 1:
                 yield spread
 
-    def _level(self, run: Run, spread: _Spread) -> None:
+    def _level(self, run: Run, spread: _Spread, sources: Mask) -> None:
         stuck: set[str] = set()  # domains that nothing can leave
         while True:
             sizes = {domain: len(tasks) for domain, tasks in spread.domains.items()}
@@ -92,17 +94,17 @@ class RemovePodsViolatingTopologySpreadConstraint(BalancePlugin):
             if not over:
                 return
             fullest = min(over, key=lambda name: (-sizes[name], name))
-            moved = self._move_one(run, spread, fullest, sizes)
+            moved = self._move_one(run, spread, fullest, sizes, sources)
             if moved is None:
                 stuck.add(fullest)
 
-    def _move_one(self, run: Run, spread: _Spread, fullest: str, sizes: dict[str, int]) -> Task | None:
+    def _move_one(self, run: Run, spread: _Spread, fullest: str, sizes: dict[str, int], sources: Mask) -> Task | None:
         key = spread.constraint.topology_key
         for task in in_order(run, [one for one in spread.domains[fullest] if one.key in spread.holders]):
             source = task.node
             if source is None or not self._pods.covers(task.pod) or not run.may_be_source(source.row):
                 continue
-            if not run.view.sources[source.row] or run.refusal(task) is not None:
+            if not sources[source.row] or run.refusal(task) is not None:
                 continue
             for size in sorted({size for size in sizes.values() if size < sizes[fullest] - 1}):
                 names = {name for name, number in sizes.items() if number == size}

@@ -218,8 +218,10 @@ def _print(answer: dict[str, Any], output: str) -> None:
     click.echo("")
     for line in answer["picture"]:
         click.echo(line)
-    if answer["applied"]:
+    if answer["applied"] and any(each["moves"] for each in answer["plans"]):
         click.echo("\nThe moves are under way: kubectl get reservations")
+    elif answer["applied"]:
+        click.echo("\nThe pods are evicted: kubectl get events")
 
 
 def _stated(resource: str, quantity: str) -> str:
