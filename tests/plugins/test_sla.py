@@ -17,6 +17,7 @@ from stromboli.scheduling.decisions import Bind
 from stromboli.scheduling.plugins.optional.sla import Sla
 from stromboli.scheduling.registry import Registry
 from stromboli.scheduling.session import Session
+from stromboli.scheduling.starvation import ReserveRules, has_starved
 
 OWN = "volcano.sh/sla-waiting-time"
 
@@ -142,6 +143,17 @@ def test_nodes_are_set_aside_for_a_job_whose_time_is_over() -> None:
     )  # fmt: skip
     assert late(known, 3599) == ([], 3600)
     assert late(known, 3600)[0] == ["Reserve default/p-0", "Reserve default/p-1", "Reserve default/p-2"]
+
+
+# It was to start an hour ago, but one of its pods has a gate. Neither nodes nor others of its namespace wait for that.
+@pytest.mark.parametrize("gated", [True, False])
+def test_a_gang_that_may_not_start_is_not_late(gated: bool) -> None:
+    known = cluster(
+        node("n1", cpu=4), agreed(group("g", min_member=3, created=0), "1h"),
+        pods("p", 2, group="g", cpu=1), pod("p-2", group="g", cpu=1, gated=gated),
+    )  # fmt: skip
+    gang: Job = known.jobs["default/g"]  # type: ignore[index]
+    assert has_starved(opened(known, 7200), gang, ReserveRules()) is not gated
 
 
 # Two days from its last pod, which was created 6 s after the group.

@@ -19,19 +19,25 @@ def has_starved(session: Session, job: Job, rules: ReserveRules) -> bool:
     again when it has. Nothing is set aside for a Reservation that waits for a node, so it never starves."""
     if job.stands_for:
         return False
-    for latest_start in session.points.latest_start.calls:
-        moment = latest_start(job)
-        if moment is not None and session.now >= moment:
-            return True
-        if moment is not None:
-            session.due_at(moment)
+    runs = rules.clock == "creation" or waiting_counts(job)
+    if runs and _is_late(session, job):
+        return True
     since = starved_since(session, job, rules)
     due = since + rules.threshold
     if session.now <= due:
         # A job that had a place waits "since now" until a condition says so. That is no time to wait for, and nor is
         # that of a clock which stands still: it would never come.
-        runs = rules.clock == "creation" or waiting_counts(job)
         if runs and (since < session.now or since == job.created):
             session.due(due)
         return False
     return True
+
+
+def _is_late(session: Session, job: Job) -> bool:
+    for latest_start in session.points.latest_start.calls:
+        moment = latest_start(job)
+        if moment is not None:
+            if session.now >= moment:
+                return True
+            session.due_at(moment)
+    return False
