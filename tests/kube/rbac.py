@@ -144,6 +144,7 @@ EVERYBODY: Mapping[tuple[str, str], str] = {
     ("authorization.k8s.io", "selfsubjectaccessreviews"): "create",
     ("authorization.k8s.io", "selfsubjectrulesreviews"): "create",
     ("authentication.k8s.io", "selfsubjectreviews"): "create",
+    ("certificates.k8s.io", "clustertrustbundles"): "get list watch",  # in 1.37, of all service accounts
 }
 """What every account may ask about itself, whatever it is."""
 
