@@ -269,6 +269,20 @@ def test_a_name_that_is_almost_right(
     assert f"; did you mean {meant}? Try: stromboli jobs" in capsys.readouterr().err
 
 
+def test_what_a_deployment_has_made_is_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A Deployment is no job itself: its ReplicaSet is."""
+    deployment = {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main"}]}},
+        },
+    }  # fmt: skip
+    options = situation("web", 5, node("n1", 4), pod("wed", 8), deployment).write(tmp_path)
+    assert run(["why", "web", *options]) == 2
+    assert "; did you mean default/web-" in capsys.readouterr().err
+
+
 def test_a_kind_before_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What stands before the slash is a namespace, if there is such a job."""
     options = situation("training", 5, node("n1", 4), volcano_job("training", 1, 8)).write(tmp_path)

@@ -11,8 +11,11 @@ from typing import Final
 
 from stromboli.nearest_name import nearest_name
 
-_KINDS: Final = ("job", "podgroup", "pod", "replicaset", "statefulset")
-_SHORT: Final = {"pg": "podgroup", "po": "pod", "rs": "replicaset", "sts": "statefulset", "vcjob": "job", "vj": "job"}
+_KINDS: Final = ("job", "podgroup", "pod", "replicaset", "statefulset", "daemonset")
+_SHORT: Final = {
+    "pg": "podgroup", "po": "pod", "rs": "replicaset", "sts": "statefulset", "ds": "daemonset", "vcjob": "job",
+    "vj": "job",
+}  # fmt: skip
 
 
 def full_name(name: str, namespace: str) -> str:
@@ -32,7 +35,8 @@ def suggestion(name: str, known: Collection[str], namespace: str) -> str:
     names of all jobs."""
     first, _, rest = name.partition("/")
     here = [one for one in known if one.startswith(f"{first}/")]
-    near = nearest_name(name, here)
+    # A Deployment or a CronJob is not a job itself; what it has made begins with its name.
+    near = next((one for one in sorted(here) if one.startswith(f"{name}-")), "") or nearest_name(name, here)
     if not near and (kind := nearest_name(first.removesuffix("s"), _KINDS)) and full_name(rest, namespace) in known:
         near = f"{kind}/{rest}"
     if not near:
