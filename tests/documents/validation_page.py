@@ -32,7 +32,8 @@ def rule_rows() -> list[str]:
 
 def _rows(rule: Rule) -> Iterator[str]:
     when = "changed" if rule.on_update else "created, changed"
-    for kind in _ROOTS:
+    # Of a JobTemplate, what is not said of Jobs.
+    for kind in (*_ROOTS, *([kinds.JobTemplate] if rule.on is kinds.JobTemplate else [])):
         for path in _paths(kind, rule):
             field = ".".join(part.name + ("[]" if part.container else "") for part in path)
             field = ".".join(filter(None, (field, rule.field)))

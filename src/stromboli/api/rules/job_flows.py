@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from stromboli.api.kinds.flow import Flow, JobFlowSpec
+from stromboli.api.kinds.flow import Flow, JobFlowSpec, JobTemplate
 
-from .rule import Door, Rule, unless
+from .rule import Door, Rule, text, unless
 
 _ITSELF_MUST: Final = "must not name the flow itself"
 _KNOWN_MUST: Final = "must depend on flows of this JobFlow only"
 _TARGETS: Final = "has(f.dependsOn) && has(f.dependsOn.targets)"
+_LONGEST_NAME: Final = 61
+_NAME_MUST: Final = f"must be at most {_LONGEST_NAME} characters, because its Jobs are named after a JobFlow and it"
 _UNKNOWN: Final = "f.dependsOn.targets.exists(t, !self.flows.exists(g, g.name == t))"
 
 
@@ -32,7 +34,17 @@ def _known(spec: JobFlowSpec) -> str:
     return ""
 
 
+def _name(template: JobTemplate) -> str:
+    length = len(template.metadata.name)
+    return unless(length <= _LONGEST_NAME, f"{_NAME_MUST}, not {length}")
+
+
 RULES: Final = (
+    Rule(
+        on=JobTemplate, field="metadata.name", must=_NAME_MUST, broken=_name, door=Door.POLICY,
+        cel=f"self.metadata.name.size() <= {_LONGEST_NAME}",
+        says=f"'{_NAME_MUST}, not ' + {text('self.metadata.name.size()')}",
+    ),
     Rule(
         on=Flow, field="dependsOn.targets", must=_ITSELF_MUST, broken=_not_itself,
         cel="!has(self.dependsOn) || !has(self.dependsOn.targets) || !(self.name in self.dependsOn.targets)",

@@ -10,6 +10,7 @@ from stromboli.api.defaults import default
 from stromboli.api.errors import ApiError, quote
 from stromboli.api.kinds.batch import Job
 from stromboli.api.kinds.flow import FlowProbe, JobFlow, JobTemplate
+from stromboli.api.kinds.metadata import ObjectMeta
 
 from . import limits, rules
 
@@ -64,8 +65,8 @@ def _circle(left: dict[str, set[str]]) -> str:
 
 
 def as_job(template: JobTemplate) -> Job:
-    """The Job that a template is for, with the defaults that it will have."""
-    job = Job(metadata=template.metadata, spec=deepcopy(template.spec))
+    """The Job that a template is for, with the defaults that it will have. Its name and annotations will be others."""
+    job = Job(metadata=ObjectMeta(name="job", namespace=template.metadata.namespace), spec=deepcopy(template.spec))
     default(job)
     return job
 
