@@ -137,7 +137,8 @@ _EXTRAS: dict[str, tuple[tuple[tuple[str, ...], Any], ...]] = {
         (("spec", "flows"), [{"name": "a", "dependsOn": {"targets": ["z"]}}]), (("spec", "jobRetainPolicy"), "keep"),
     ),
     "JobTemplate": (
-        (("metadata", "name"), "j" * 62), (("metadata", "name"), "j" * 64), (("spec", "minAvailable"), 9), (("spec", "plugins", "magic"), []),
+        (("metadata", "name"), "j" * 62), (("metadata", "name"), "j" * 64),
+        (("spec", "minAvailable"), 9), (("spec", "plugins", "magic"), []),
         (("spec", "tasks"), [_task("a"), _task("a")]),
     ),
     "PodGroup": (

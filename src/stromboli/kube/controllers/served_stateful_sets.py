@@ -1,5 +1,7 @@
-"""Whether the server has StatefulSets, whose annotations count for the groups of their pods. A watch of a kind that is not
-served would keep the controllers from ever starting."""
+"""Whether the server has StatefulSets, whose annotations count for the groups of their pods.
+
+A watch of a kind that is not served would keep the controllers from ever starting.
+"""
 
 from __future__ import annotations
 
