@@ -11,6 +11,7 @@ from all_features.checkers import (
     domains,
     explanations,
     gangs,
+    gates,
     ledger,
     liveness,
     locks,
@@ -32,7 +33,7 @@ CHECKERS: dict[str, Callable[[Case, Verdict], None]] = {
     "locks": locks.check, "reservations": reservations.check, "volumes": volumes.check, "budgets": budgets.check,
     "moves": moves.check, "explanations": explanations.check, "liveness": liveness.check,
     "shares": shares.check, "promises": promises.check, "starvation": starvation.check,
-    "domains": domains.check,
+    "domains": domains.check, "gates": gates.check,
 }  # fmt: skip
 
 
