@@ -69,6 +69,12 @@ def container(**fields: Any) -> dict[str, Any]:
                 volumeMounts=[{"mountPath": "/a", "name": "v"}, {"mountPath": "/b", "name": "v"}],
             ),
         ),
+        # As clients written in Go send it.
+        (
+            container(),
+            pod(containers=None, nodeSelector={"a": "b"}),
+            pod(**container()["tasks"][0]["template"]["spec"], nodeSelector={"a": "b"}),
+        ),
         # Without a name, the only one there is is meant.
         (container(), {"tasks": [{"replicas": 4}]}, {"tasks": [container()["tasks"][0] | {"replicas": 4}]}),
         # A field that our types do not have is kept as it is.

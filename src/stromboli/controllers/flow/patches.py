@@ -25,6 +25,8 @@ _NAMED_BY: Final[Mapping[str, str]] = {
 _REPLACED: Final = frozenset({"affinity", "securityContext", "networkTopology", "livenessProbe", "readinessProbe"})
 """Mappings that are one thing."""
 _PODS: Final = "template"
+_NEVER_REMOVED: Final = frozenset({"containers"})
+"""Clients written in Go send null for these where a patch has none."""
 
 
 def patched(spec: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,7 +40,8 @@ def _merged(before: Mapping[str, Any], patch: Mapping[str, Any], *, volumes_by: 
     for field, value in patch.items():
         known = result.get(field)
         if value is None:
-            result.pop(field, None)
+            if field not in _NEVER_REMOVED:
+                result.pop(field, None)
         elif isinstance(value, dict) and isinstance(known, dict) and field not in _REPLACED:
             result[field] = _merged(known, value, volumes_by="name" if field == _PODS else volumes_by)
         elif isinstance(value, list) and isinstance(known, list) and (field in _NAMED_BY or field == "volumes"):
