@@ -133,7 +133,7 @@ def _policy(
     if again_if:
         conditions.append({"name": "filled-in-before", "expression": f"request.operation == '{CREATE}' || {again_if}"})
     rules = [
-        {"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": [plural]}
+        {"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": [plural], "scope": "*"}
         for group, version, plural in kinds
     ]
     mutation: Document = (

@@ -135,7 +135,7 @@ def _policy(
 ) -> Iterator[Document]:
     rules = {
         "apiGroups": [judged.group], "apiVersions": [judged.version], "operations": [*operations],
-        "resources": [judged.plural],
+        "resources": [judged.plural], "scope": "*",  # the default: without it, each `kubectl apply` is a change
     }  # fmt: skip
     conditions = [{"name": "changed", "expression": _changed(judged)}] if unless_unchanged else []
     yield {
