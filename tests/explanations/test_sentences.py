@@ -76,6 +76,15 @@ def test_what_a_queue_may_have_some_day_includes_nodes_that_take_no_pods_now(
     assert ("can never" in message(five, "big-0")) is bool(capability)
 
 
+# 2 CPUs now, and 7 with the cordoned node; 4 are guaranteed to another queue, more than there are now. These come
+# first, so q may have 3 some day, not 5.
+def test_what_is_guaranteed_to_others_comes_first_when_there_is_more() -> None:
+    nodes = [node("n1", 2), node("n2", 5) | {"spec": {"unschedulable": True}}]
+    other = queue("other", guarantee={"resource": {"cpu": 4}})
+    told = message(scene(*nodes, queue("q"), other, gang("big", 2, 2, queue="q")), "big-0")
+    assert told.startswith("The gang can never start: 4 cpu requested, and queue q may have at most 3; ")
+
+
 # The same for a job that has starved, where pods that do not end are known. A service of its queue uses 1 CPU. Now the
 # queue may have 2, and 5 with n2: a pod of 5 can never start beside the service, and one of 3 not yet.
 @pytest.mark.parametrize(
