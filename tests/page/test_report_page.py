@@ -191,3 +191,20 @@ def test_a_run_without_anything(tmp_path: Path) -> None:
     found = document_in(report(tmp_path, str(scenario)))
     assert (found["jobs"], found["spans"], found["end"]) == ([], [], 0.0)
     assert found["series"]["times"] == [0.0]
+
+
+def test_nodes_say_in_which_domains_they_are(tmp_path: Path) -> None:
+    """By HyperNodes, of racks and a block of two of them; or by labels that the configuration names."""
+    found = domains_in(report(tmp_path, str(EXAMPLES / "topology.yaml"), "--until", "2s"))
+    assert found["a3"] == {"rack": "a-2", "block": "a"}
+    assert found["b1"] == {"rack": "b-1"}
+    assert found["c1"] == {}
+    config = tmp_path / "scheduler.yaml"
+    config.write_text("{actions: allocate, topologyKeys: [example.com/rack], tiers: [{plugins: [{name: gang}]}]}")
+    scenario = str(EXAMPLES / "workload-groups.yaml")
+    found = domains_in(report(tmp_path, scenario, "--until", "2s", "--config", str(config)))
+    assert found == {"a1": {"example.com/rack": "a"}, "b1": {"example.com/rack": "b"}}
+
+
+def domains_in(page: str) -> dict[str, dict[str, str]]:
+    return {node["name"]: node["domains"] for node in document_in(page)["nodes"]}

@@ -48,7 +48,7 @@ class Inspection:
 def inspect(state: State, scheduler: Scheduler) -> Inspection:
     cluster, ignored = load(state)
     jobs = [obj for obj in state.objects if isinstance(obj, JobObject)]
-    before = take_picture(cluster, jobs, state.now, ignored)
+    before = take_picture(cluster, jobs, state.now, ignored, topology_keys=scheduler.configuration.topology_keys)
     cycle, cluster = CopiedScheduler(scheduler, lambda: load(state)[0]).run_on(cluster, state.now)
     return Inspection(_with_orphans(with_cycle(before, cycle), cluster), cycle)
 
@@ -65,8 +65,12 @@ def load(state: State) -> tuple[Cluster, list[str]]:
     return cluster, ignored
 
 
-def take_picture(cluster: Cluster, jobs: Sequence[JobObject], now: float, ignored: Sequence[str] = ()) -> Picture:
-    """What is known without a cycle; reasons are those that the scheduler wrote into statuses."""
+def take_picture(
+    cluster: Cluster, jobs: Sequence[JobObject], now: float, ignored: Sequence[str] = (), *,
+    topology_keys: Sequence[str] = (),
+) -> Picture:  # fmt: skip
+    """What is known without a cycle; reasons are those that the scheduler wrote into statuses. `topology_keys`: of the
+    configuration."""
     snapshot = cluster.snapshot()
     capacity = without_pods(cluster.axis, snapshot.total)
     table = cluster.ledger.table
@@ -78,7 +82,7 @@ def take_picture(cluster: Cluster, jobs: Sequence[JobObject], now: float, ignore
         queues=queue_pictures(cluster, capacity, listed),
         namespaces=namespace_pictures(cluster, capacity, listed),
         jobs=listed,
-        nodes=node_pictures(cluster, name_of),
+        nodes=node_pictures(cluster, name_of, topology_keys),
         reservations=reservation_pictures(cluster, name_of),
         ignored=list(ignored),
     )

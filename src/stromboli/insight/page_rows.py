@@ -43,7 +43,7 @@ def node_rows(picture: Picture) -> list[NodeRow]:
             name=node.name, allocatable=node.allocatable, used=node.used, backfilled=node.backfilled,
             reserved=node.reserved, held=node.held, reserved_for=node.reserved_for, locked_by=node.locked_by,
             promised=node.promised, promised_to=node.promised_to,
-            available=node.ready and node.schedulable, pods=node.pods,
+            available=node.ready and node.schedulable, pods=node.pods, domains=node.domains,
         )
         for node in picture.nodes
     ]  # fmt: skip

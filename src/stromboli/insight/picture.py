@@ -100,6 +100,7 @@ class NodePicture:
     promised: Amounts  # kept for jobs that pods leave for
     pods: int
     use: float  # the part that is used, in the resource where it is largest
+    domains: dict[str, str] = field(default_factory=dict)  # which it is in, by the name of the tier, from the lowest
     locked_by: str = ""  # a queue
     reserved_for: list[str] = field(default_factory=list)  # jobs
     promised_to: list[str] = field(default_factory=list)  # jobs

@@ -114,6 +114,8 @@ class NodeRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     available: bool = True
     """Ready, and not cordoned."""
     pods: int = 0
+    domains: dict[str, str] = field(default_factory=dict)
+    """Which it is in, by the name of the tier, from the lowest."""
 
 
 class Span(msgspec.Struct, array_like=True, frozen=True):

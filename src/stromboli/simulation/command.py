@@ -167,7 +167,7 @@ def simulate(
         progress.show(lambda: "writing the report")
         report = {} if output == "events" and page is None else build_report(engine, configuration.topology_keys)
         if page is not None:
-            _write_page(engine, report, files, page)
+            _write_page(engine, report, files, page, configuration.topology_keys)
     if output == "json":
         from .report import encode_report
 
@@ -179,11 +179,13 @@ def simulate(
         print_table(report, engine.journal.groups.groups, codes)
 
 
-def _write_page(engine: Engine, report: dict[str, Any], files: tuple[str, ...], path: Path) -> None:
+def _write_page(
+    engine: Engine, report: dict[str, Any], files: tuple[str, ...], path: Path, topology_keys: tuple[str, ...]
+) -> None:
     from .report.page_report import page_report
 
     title = ", ".join("standard input" if name == "-" else Path(name).name for name in files)
-    write_output(path, page_report(engine, report, title))
+    write_output(path, page_report(engine, report, title, topology_keys))
 
 
 def _labels(text: str) -> tuple[str, ...]:

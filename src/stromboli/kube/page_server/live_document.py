@@ -112,7 +112,7 @@ class LiveDocument:
 
     def _picture(self, jobs: Sequence[Job], scheduler: Scheduler, now: float) -> Picture:
         """With what queues deserve. Plugins work that out when a session is opened; no action runs in it."""
-        picture = take_picture(self._cluster, jobs, now)
+        picture = take_picture(self._cluster, jobs, now, topology_keys=scheduler.configuration.topology_keys)
         session = scheduler.open(self._cluster.snapshot(), now)
         deserved = {name: session.amounts(vector) for name, vector in session.deserved.items()}
         return with_cycle(picture, Cycle(deserved=deserved))

@@ -125,7 +125,8 @@ function jobs(store) {
 function nodes(store) {
   let time = store.document.live ? null : busiestTime(store.document);
   let resource = "";
-  const read = () => ({ nodes: store.nodesAt(time), resource });
+  let tier = "";
+  const read = () => ({ nodes: store.nodesAt(time), resource, tier });
   const map = nodeMap("Nodes", "", read, { open: (name) => go("nodes", name) });
   const details = element("section", { "aria-live": "polite" });
 
@@ -136,6 +137,24 @@ function nodes(store) {
     map.update();
   } }, ...options);
   map.addTools(element("label", {}, "Resource ", select));
+  const tiers = element("select", { "aria-label": "Tier", onchange: (event) => {
+    tier = event.target.value;
+    map.update();
+  } });
+  const byTier = element("label", { hidden: "" }, "By ", tiers);
+  map.addTools(byTier);
+  let listed = "";
+
+  // The tiers may come and go while the page is open.
+  function listTiers() {
+    const names = tiersOf(store.document.nodes);
+    if (names.join("\n") === listed) return;
+    listed = names.join("\n");
+    if (!names.includes(tier)) tier = "";
+    replace(tiers, ...["", ...names].map((name) => element("option", { value: name, text: name || "name" })));
+    tiers.value = tier;
+    byTier.hidden = !names.length;
+  }
   if (!store.document.live) map.addTools(...timeSlider());
 
   function timeSlider() {
@@ -167,6 +186,7 @@ function nodes(store) {
   const frame = element("div", {}, map.frame, details, element("h2", { text: "All nodes" }), table.frame);
   function update(key) {
     current = key;
+    listTiers();
     map.update();
     const all = store.nodesAt(time);
     table.update(all, key);
@@ -174,6 +194,12 @@ function nodes(store) {
     replace(details, ...(node ? nodeDetails(store, node, time) : []));
   }
   return { frame, update };
+}
+
+// From the lowest: those of the node in most domains first, as a node may be in none of a low tier.
+function tiersOf(all) {
+  const keys = all.map((node) => Object.keys(node.domains)).sort((a, b) => b.length - a.length);
+  return [...new Set(keys.flat())];
 }
 
 function nodeDetails(store, node, time) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from stromboli.api import Job
@@ -21,16 +22,17 @@ from .page_series import build_series
 Section = dict[str, Any]
 
 
-def page_report(engine: Engine, report: Section, title: str) -> bytes:
-    """`report` is the JSON report of the same run."""
-    return self_contained(build_document(engine, report, title))
+def page_report(engine: Engine, report: Section, title: str, topology_keys: Sequence[str] = ()) -> bytes:
+    """`report` is the JSON report of the same run. `topology_keys`: labels of nodes that make domains, by the
+    configuration of the scheduler."""
+    return self_contained(build_document(engine, report, title, topology_keys))
 
 
-def build_document(engine: Engine, report: Section, title: str) -> Document:
+def build_document(engine: Engine, report: Section, title: str, topology_keys: Sequence[str] = ()) -> Document:
     names = JobNames(engine.journal)
     spans = _spans(engine, names)
     jobs = job_rows(engine, report, names, spans)
-    picture = _picture(engine)
+    picture = _picture(engine, topology_keys)
     nodes = node_rows(picture)
     return Document(
         title=title,
@@ -51,10 +53,11 @@ def build_document(engine: Engine, report: Section, title: str) -> Document:
     )
 
 
-def _picture(engine: Engine) -> Picture:
+def _picture(engine: Engine, topology_keys: Sequence[str]) -> Picture:
     """At the end of the run. What queues deserve is known from the last cycle."""
     jobs = engine.world.store.list(Job)
-    picture = take_picture(engine.cluster, jobs, wall_clock(microseconds(engine.end)))
+    now = wall_clock(microseconds(engine.end))
+    picture = take_picture(engine.cluster, jobs, now, topology_keys=topology_keys)
     return with_cycle(picture, engine.cycle)
 
 
