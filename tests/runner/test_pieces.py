@@ -162,6 +162,12 @@ def test_the_last_lines_of_a_log_of_several_pieces(tmp_path: Path) -> None:
             assert _read(tmp_path, {"tailLines": str(count)}) == expected, [len(line) for line in lines]
 
 
+def test_a_progress_bar_is_shown_as_it_was_written(tmp_path: Path) -> None:
+    _log(tmp_path, _records([b"10%\r20%\r30%", b"end"]))
+    assert _read(tmp_path, {}) == b"10%\r20%\r30%\nend\n"
+    assert _read(tmp_path, {"sinceTime": "2026-01-31T12:00:00Z", "tailLines": "2"}) == b"10%\r20%\r30%\nend\n"
+
+
 def test_a_line_that_has_not_ended_is_shown_and_is_one_of_the_last(tmp_path: Path) -> None:
     _log(tmp_path, _records([b"one"]) + f"{AT} stdout P half".encode() + b"\n")
     assert _read(tmp_path, {}) == b"one\nhalf"

@@ -136,6 +136,19 @@ def test_output_without_a_line_break_and_after_a_fork_is_in_the_log(tmp_path: Pa
     assert sorted(records) == [["stderr", "F", "wrong"], ["stdout", "F", "whole"], ["stdout", "P", "half"]]
 
 
+@WAYS
+def test_a_program_has_ended_though_others_that_it_started_write_on(tmp_path: Path, *, isolated: bool) -> None:
+    async def story() -> Ended:
+        process = await SandboxProcess.launch(spec_)
+        try:
+            return await asyncio.wait_for(process.wait(), 20)
+        finally:
+            process.kill()
+
+    spec_ = spec(tmp_path, "yes & (setsid yes &); sleep 0.2; exit 7", isolated=isolated)
+    assert asyncio.run(story()) == Ended(7)
+
+
 def in_namespaces(do: Callable[[], None], *, user: int) -> str:
     """What went wrong when a process of this user does it in namespaces of its own; nothing if it went well."""
     read, written = os.pipe()

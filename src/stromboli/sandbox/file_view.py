@@ -5,11 +5,14 @@ changed for them. So the nearest folder above is replaced, for the program only,
 the machine's own, and next to them are the new ones. New entries that the program makes directly in such a folder are
 gone when it ends. That must not happen to results that somebody writes into a folder of his own, so this is done to
 folders of the system only; elsewhere the folder has to exist.
+
+Mounts may be inside each other. The place of the inner one is then made in the outer one, as container runtimes do.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -38,21 +41,35 @@ class FileView:
         """`staging`: an empty folder of the machine, in which the new root is built if one is needed."""
         self._staging = staging
         self._in_memory: set[str] = set()  # folders that are copies
+        self._mounted: dict[str, int] = {}  # where something is mounted, and its source
 
     def make(self, mounts: Sequence[Mount]) -> None:
         """Raises CannotMount or OSError."""
         keep_mounts_private()
         wanted = sorted(mounts, key=lambda one: (one.target.count("/"), one.target))
-        if any(self._first_existing(one.target) == "/" for one in wanted if not os.path.exists(one.target)):
-            self._replace_root()
-        for one in wanted:
-            target = self._mount_point(one)
-            bind(one.source, target, read_only=one.read_only)
+        # Opened before anything is mounted: a mount at /tmp hides what is there.
+        sources = [os.open(one.source, os.O_PATH) for one in wanted]
+        try:
+            if any(self._first_existing(one.target) == "/" for one in wanted if not os.path.exists(one.target)):
+                self._replace_root()
+            for one, source in zip(wanted, sources, strict=True):
+                target = self._mount_point(one, source)
+                bind(f"/proc/self/fd/{source}", target, read_only=one.read_only)
+                self._mounted[target] = source
+        finally:
+            for source in sources:
+                os.close(source)
 
-    def _mount_point(self, one: Mount) -> str:
+    def _mount_point(self, one: Mount, source: int) -> str:
         if os.path.exists(one.target):
             return os.path.realpath(one.target)
         above = self._first_existing(one.target)
+        inside = os.path.join(above, os.path.relpath(one.target, self._written_above(one.target)))
+        outer = max((path for path in self._mounted if f"{above}/".startswith(f"{path}/")), key=len, default=None)
+        if outer is not None:
+            # By way of the source: what is mounted may be for reading only.
+            _make(f"/proc/self/fd/{self._mounted[outer]}/{os.path.relpath(inside, outer)}", source)
+            return inside
         if above not in self._in_memory:
             if above.split("/")[1] not in _OF_THE_SYSTEM:
                 raise CannotMount(
@@ -60,13 +77,8 @@ class FileView:
                     f"make it (mkdir -p {one.target}), or mount at another path such as /mnt/data"
                 )
             self._copy_into_memory(above)
-        target = os.path.join(above, os.path.relpath(one.target, self._written_above(one.target)))
-        if os.path.isdir(one.source):
-            os.makedirs(target, exist_ok=True)
-        else:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            _touch(target)
-        return target
+        _make(inside, source)
+        return inside
 
     @staticmethod
     def _written_above(path: str) -> str:
@@ -115,6 +127,15 @@ def _fill(source: str, target: str) -> None:
             bind(entry.path, there)
         except PermissionError:
             continue  # the user may not see what is there either way
+
+
+def _make(path: str, source: int) -> None:
+    """What `source` can be mounted at."""
+    if stat.S_ISDIR(os.fstat(source).st_mode):
+        os.makedirs(path, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _touch(path)
 
 
 def _touch(path: str) -> None:

@@ -54,13 +54,14 @@ def main() -> NoReturn:
 
 def _run_isolated(spec: dict[str, Any]) -> NoReturn:
     try:
+        supervisor = Supervisor(spec, _ORDERS, _ANSWERS, is_first_process=True)
         FileView(spec["staging"]).make([Mount(**one) for one in spec["mounts"]])
         with contextlib.suppress(OSError):  # inside some containers only the machine's own is allowed
             mount("proc", "/proc", "proc")
         set_host_name(spec["host_name"])
     except (CannotMount, OSError) as error:
         _refuse(str(error))
-    Supervisor(spec, _ORDERS, _ANSWERS, is_first_process=True).run()
+    supervisor.run()
     os._exit(0)
 
 

@@ -42,7 +42,9 @@ class _Command:
 
 class Supervisor:
     def __init__(self, spec: Mapping[str, Any], orders: int, answers: int, *, is_first_process: bool) -> None:
+        """Opens the log, so it is called before anything is mounted, which may hide it. Raises OSError."""
         self._spec = spec
+        self._log = os.open(spec["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._orders = orders
         self._answers = answers
         self._is_first_process = is_first_process
@@ -76,7 +78,6 @@ class Supervisor:
     # -- the program --------------------------------------------------------------------------------------------------
 
     def _start(self) -> bool:
-        log = os.open(self._spec["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         pipes = {name: os.pipe() for name in ("stdout", "stderr")}
         try:
             self._program = start(
@@ -94,7 +95,7 @@ class Supervisor:
             for _, written in pipes.values():
                 os.close(written)
         for name, (read, _) in pipes.items():
-            output = Output(name, read, log)
+            output = Output(name, read, self._log)
             self._outputs.append(output)
             self._selector.register(read, selectors.EVENT_READ, lambda one=output: self._pump(one))
         self._answer(started=self._program)
@@ -105,6 +106,7 @@ class Supervisor:
             self._selector.unregister(output.pipe)
 
     def _finish(self) -> None:
+        self.kill_all()  # one that goes on writing would have no end
         for output in self._outputs:
             output.drain()
         assert self._ended is not None
@@ -200,7 +202,10 @@ class Supervisor:
     def kill_all(self) -> None:
         """Nothing that this sandbox started goes on."""
         if self._is_first_process:
-            return  # the kernel does it when we end
+            assert os.getpid() == 1
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)  # all in the sandbox but ourselves
+            return
         for _ in range(_KILL_ROUNDS):
             processes = list(_descendants(os.getpid()))
             for process in processes:

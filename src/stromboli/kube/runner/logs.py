@@ -140,15 +140,15 @@ async def _texts(file: BinaryIO, done: Path, wanted: _Wanted) -> AsyncIterator[b
         ended = done.exists()  # before the read: nothing is written after that
         data = file.read(_PIECE)
         if data:
-            lines = (rest + data).splitlines(keepends=True)
-            rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
-            text = b""
-            for line in lines:
-                if _second(line) >= wanted.since:
-                    text += line[: _TIME_LENGTH + 1] if wanted.has_times and begins else b""
-                    text += line[_TEXT_AT:] if _ends_line(line) else line[_TEXT_AT:-1]
-                begins = _ends_line(line)
-            if text:
+            # Not splitlines: a progress bar writes carriage returns, which end no record.
+            *records, rest = (rest + data).split(b"\n")
+            parts = []
+            for record in records:
+                if not wanted.since or _second(record) >= wanted.since:
+                    parts.append(record[: _TIME_LENGTH + 1] if wanted.has_times and begins else b"")
+                    parts.append(record[_TEXT_AT:] + (b"\n" if _ends_line(record) else b""))
+                begins = _ends_line(record)
+            if text := b"".join(parts):
                 yield text
         elif wanted.follows and not ended:
             await asyncio.sleep(_FOLLOW_SECONDS)

@@ -308,7 +308,10 @@ class ProcessRunner:
         if claim is None or claim.status.phase != "Bound":
             return None
         folder = self._claim_folder(claim)
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.mkdir()
+            folder.chmod(0o777)  # its pods may run as other users
         return folder
 
     # -- names --------------------------------------------------------------------------------------------------------

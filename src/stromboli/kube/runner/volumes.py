@@ -42,6 +42,7 @@ class PodVolumes:
         self._claims = claims
         self._host_paths_allowed = host_paths_allowed
         self._sources: dict[str, Path] = {}
+        self._written: dict[Path, set[Path]] = {}  # by folder
 
     def prepare(self, source: DataSource, place: Place) -> None:
         """Raises CannotRun or NotYet. May be called again, when objects have changed."""
@@ -62,7 +63,7 @@ class PodVolumes:
             path = _inside(volume, part) if part else volume
             if part and not path.exists():
                 path.mkdir(parents=True)
-            target = os.path.normpath(os.path.join("/", mount["mountPath"]))
+            target = os.path.normpath("/" + mount["mountPath"].lstrip("/"))
             if target == "/":
                 raise CannotRun("a volume cannot replace the root folder")
             found.append(Mount(str(path), target, bool(mount.get("readOnly"))))
@@ -80,7 +81,8 @@ class PodVolumes:
                 if kind == "projected":
                     sources = written.get("sources") or ()
                 mode = _mode(written.get("defaultMode"), 0o644)
-                _keep(folder, [file for one in sources for file in self._files(one, mode, source, place)])
+                files = [file for one in sources for file in self._files(one, mode, source, place)]
+                self._written[folder] = _keep(folder, files, self._written.get(folder))
                 return folder
             case "persistentVolumeClaim":
                 return self._claim(volume[kind].get("claimName", ""))
@@ -154,10 +156,13 @@ def _make_folder(path: Path, mode: int) -> None:
     path.chmod(mode)
 
 
-def _keep(folder: Path, files: list[_File]) -> None:
-    """Make the folder contain exactly these files. A reader sees the old or the new content of each."""
+def _keep(folder: Path, files: list[_File], before: set[Path] | None) -> set[Path]:
+    """Make the folder contain these files instead of those of `before`; None: instead of all that is there. Later there
+    may be more in it: the places of other mounts. A reader sees the old or the new content of each file."""
     _make_folder(folder, 0o755)
-    wanted = set()
+    if before is None:
+        before = {path for path in folder.rglob("*") if path.is_file()}
+    wanted: set[Path] = set()
     for file in files:
         path = _inside(folder, file.path)
         wanted.add(path)
@@ -169,9 +174,9 @@ def _keep(folder: Path, files: list[_File]) -> None:
         new.write_bytes(file.content)
         new.chmod(file.mode)
         new.replace(path)
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path not in wanted:
-            path.unlink()
+    for path in sorted(before - wanted):
+        path.unlink(missing_ok=True)
+    return wanted
 
 
 def _inside(folder: Path, written: str) -> Path:
