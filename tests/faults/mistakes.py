@@ -103,10 +103,6 @@ MISTAKES: Final = {
         """        renewed = datetime.fromisoformat(self._seen.renew_time or "").timestamp()
         return self._clock() - self._wall_clock() + renewed + (self._seen.lease""",
     ),
-    "list-without-version": Mistake(
-        "lets a list undo what was written after it", "kube/client/reflector.py",
-        "        return key in self._written and is_newer", "        return False and is_newer",
-    ),
     "answer-without-version": Mistake(
         "lets the answer to a write undo what a watch has shown since", "kube/client/reflector.py",
         """        if not is_newer(version, self._last_version) or (
@@ -116,10 +112,14 @@ MISTAKES: Final = {
 """,
         "",
     ),
-    "event-without-version": Mistake(
-        "lets old events undo new ones", "kube/client/reflector.py",
-        "        if known is None or is_newer(version, known.metadata.resource_version):\n            self._written",
-        "        if True:\n            self._written",
+    "watch-without-version": Mistake(
+        "watches from now on after a list, and not from the version of the list", "kube/client/reflector.py",
+        """                    await self._list()
+                    self._must_list = False
+""",
+        """                    await self._list()
+                    self._must_list, self._last_version = False, ""
+""",
     ),
     "no-comparison": Mistake(
         "keeps what a list does not have any more", "kube/client/reflector.py",

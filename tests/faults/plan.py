@@ -209,6 +209,8 @@ def _with_more(plan: Plan, dice: Random) -> Plan:
         }))  # fmt: skip
     if dice.random() < 0.08:
         steps += _early(dice, plan.calm)
+    if dice.random() < 0.08:
+        steps += _slow_list(dice, plan)
     return replace(plan, steps=sorted([*plan.steps, *steps], key=lambda step: step.at)) if steps else plan
 
 
@@ -226,6 +228,26 @@ def _early(dice: Random, calm: float) -> list[Step]:
         steps.append(armed(begin, fault, who, "* leases", times=20, lasts=lasts, amount=1.0))
     else:
         steps += [Step(begin, "partition", {"who": who}), Step(round(begin + lasts, 2), "heal", {"who": who})]
+    return steps
+
+
+def _slow_list(dice: Random, plan: Plan) -> list[Step]:
+    """Pods are bound, created and deleted between a list and its answer, and what happened then is seen late."""
+    at, amount = round(dice.uniform(BEGIN + 2, plan.calm - 16), 2), round(dice.uniform(1.0, 4.0), 2)
+    steps = [
+        armed(at, "gone-watch", "scheduler-*", "WATCH pods", times=2, lasts=5.0, amount=0.0),
+        armed(at, "late-response", "scheduler-*", "LIST pods", times=2, lasts=6.0, amount=amount),
+        armed(round(at + 0.5, 2), "stall-watch", "scheduler-*", "WATCH pods", times=2, lasts=6.0, amount=3.0),
+        Step(round(at + 0.02, 2), "flash", {"what": "pod", "name": "flash-a", "lasts": round(amount * 0.6, 2)}),
+    ]
+    for node in plan.nodes:
+        steps += [
+            Step(round(at - 1.0, 2), "cordon", {"name": node}),
+            Step(round(at + amount * dice.uniform(0.2, 0.9), 2), "uncordon", {"name": node}),
+        ]
+    for number in range(2):
+        given = {"cpu": 1, "app": "", "run": dice.choice((None, 5.0)), "priority": "high"}
+        steps.append(Step(round(at - 0.9, 2), "pod", {"name": f"waits{number}", **given}))
     return steps
 
 
