@@ -28,6 +28,7 @@ from .chosen_pods import ChosenPods, in_order, texts
 from .seating import seat
 
 _KINDS: Final = ("DoNotSchedule", "ScheduleAnyway")
+Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
@@ -70,20 +71,31 @@ class RemovePodsViolatingTopologySpreadConstraint(BalancePlugin):
                 own = tuple((name, task.pod.metadata.labels.get(name)) for name in constraint.match_label_keys)
                 known = found.setdefault((task.namespace, repr(constraint), own), _Spread(constraint, task))
                 known.holders.add(task.key)
+        alike = _by_labels(tasks)
+        open_nodes: dict[object, list[Node]] = {}
         for spread in found.values():
             holder, constraint = spread.holder, spread.constraint
-            for node in run.view.nodes.nodes:
-                domain = node.labels.get(constraint.topology_key)
-                if domain is not None and _is_open(holder, node, constraint):
+            rules = (id(holder.shape), constraint.node_affinity_policy, constraint.node_taints_policy)
+            if rules not in open_nodes:
+                open_nodes[rules] = [node for node in run.view.nodes.nodes if _is_open(holder, node, constraint)]
+            for node in open_nodes[rules]:
+                if (domain := node.labels.get(constraint.topology_key)) is not None:
                     spread.domains.setdefault(domain, [])
-            for task in tasks:
-                domain = None if task.node is None else task.node.labels.get(constraint.topology_key)
-                if domain in spread.domains and task.namespace == holder.namespace and spread_constraint_selects(
-                    constraint, own_labels=holder.pod.metadata.labels, labels=task.pod.metadata.labels
-                ):  # fmt: skip
-                    spread.domains[domain].append(task)
             if len(spread.domains) > 1:
+                self._count(spread, alike)
                 yield spread
+
+    def _count(self, spread: _Spread, alike: dict[tuple[str, Labels], list[Task]]) -> None:
+        own, key = spread.holder.pod.metadata.labels, spread.constraint.topology_key
+        for (namespace, labels), tasks in alike.items():
+            if namespace != spread.holder.namespace or not spread_constraint_selects(
+                spread.constraint, own_labels=own, labels=dict(labels)
+            ):
+                continue
+            for task in tasks:
+                domain = None if task.node is None else task.node.labels.get(key)
+                if domain in spread.domains:
+                    spread.domains[domain].append(task)
 
     def _level(self, run: Run, spread: _Spread, sources: Mask) -> None:
         stuck: set[str] = set()  # domains that nothing can leave
@@ -118,6 +130,15 @@ class RemovePodsViolatingTopologySpreadConstraint(BalancePlugin):
                     spread.domains[target.labels[key]].append(task)
                     return task
         return None
+
+
+def _by_labels(tasks: list[Task]) -> dict[tuple[str, Labels], list[Task]]:
+    """By namespace and labels: a selector is asked once for pods that are alike."""
+    found: dict[tuple[str, Labels], list[Task]] = {}
+    for task in tasks:
+        labels = tuple(sorted(task.pod.metadata.labels.items()))
+        found.setdefault((task.namespace, labels), []).append(task)
+    return found
 
 
 def _is_open(holder: Task, node: Node, constraint: TopologySpreadConstraint) -> bool:
