@@ -162,6 +162,19 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         write_output(tmp_path, b"x")
 
 
+def test_a_link_that_appears_after_the_look_is_not_followed_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, link = tmp_path / "victim", tmp_path / "link"
+    victim.write_text("mine")
+    link.symlink_to(victim)
+    monkeypatch.setattr(output_file, "_existing", lambda path: None)
+    for use in (lambda: append(link, b"x"), lambda: os.close(open_for_append(link))):
+        with pytest.raises(UserError, match="Too many levels of symbolic links"):
+            use()
+    assert victim.read_text() == "mine"
+
+
 @pytest.mark.parametrize("option", ["--record", "--report"])
 def test_a_fifo_or_a_folder_is_one_line(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "pipe")
