@@ -105,9 +105,6 @@ class Tree:
         indices: Rows = np.unique(self._of_row[tier][outer.rows])
         return indices[indices >= 0]
 
-    def of_tier(self, tier: int) -> list[Domain]:
-        return [domain for domain in self.domains if domain.tier == tier]
-
     def tier_named(self, name: str) -> int | None:
         """The tier of this name; None if there is none. If several have it, the lowest."""
         return next((domain.tier for domain in self.domains if domain.tier_name == name), None)
