@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stromboli.kube.client import PODS
+from stromboli.kube.runner import ProcessRunner
 from stromboli.kube.runner.memory_groups import MemoryGroups
 
 from .machine import Machine, eventually, is_alive, main_status, play, shell
+
+AT = "2026-01-31T12:00:00Z"
 
 
 def test_a_container_that_fails_is_restarted_after_growing_pauses(tmp_path: Path) -> None:
@@ -201,6 +205,75 @@ def test_after_a_restart_each_pod_goes_on_as_its_policy_says(tmp_path: Path) -> 
         assert (await machine.pod("done"))["status"]["phase"] == "Succeeded"
 
     play(tmp_path, story)
+
+
+def test_a_container_that_ended_as_the_runner_was_killed_has_not_failed(tmp_path: Path) -> None:
+    """Its end is in the status, and what follows from it is not."""
+
+    async def story(machine: Machine) -> None:
+        for name, policy in (("never", "Never"), ("always", "Always")):
+            await machine.run(name, shell("exec sleep 1000"), restartPolicy=policy)
+            await machine.until(name, lambda pod: main_status(pod).get("ready"))
+        await machine.stop()
+        ended = {"name": "main", "image": "", "imageID": "", "ready": False, "restartCount": 0}
+        ended["state"] = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": AT, "finishedAt": AT}}
+        for name in ("never", "always"):
+            patch = {"status": {"containerStatuses": [ended]}}
+            await machine.client.patch(PODS, f"default/{name}", patch, subresource="status")
+        machine.start()
+        assert (await machine.ended("never"))["status"]["phase"] == "Succeeded"
+        pod = await machine.until("always", lambda pod: main_status(pod).get("ready"))
+        assert (main_status(pod)["restartCount"], main_status(pod)["lastState"]) == (1, ended["state"])
+
+    play(tmp_path, story)
+
+
+def test_a_pod_that_is_being_removed_gets_no_names_any_more(tmp_path: Path, monkeypatch: Any) -> None:
+    """Its folder is removed while those of others are brought up to date."""
+    remove = ProcessRunner._remove_folders
+
+    def slowly(runner: ProcessRunner, uid: str) -> None:
+        remove(runner, uid)
+        time.sleep(1)
+
+    monkeypatch.setattr(ProcessRunner, "_remove_folders", slowly)
+
+    async def story(machine: Machine) -> None:
+        await machine.run("a", shell("exec sleep 1000"))
+        await machine.until("a", lambda pod: main_status(pod).get("ready"))
+        await machine.client.delete(PODS, "default/a", grace_seconds=1)
+        await machine.until("a", lambda pod: not pod)
+        await machine.run("b", shell("sleep 1; echo b"))
+        assert await machine.output("b") == "b\n"
+
+    play(tmp_path, story)
+
+
+def test_folders_of_pods_that_were_deleted_meanwhile_are_removed(tmp_path: Path) -> None:
+    async def story(machine: Machine) -> None:
+        for name in ("a", "b"):
+            await machine.run(name, shell("echo said"))
+            await machine.ended(name)
+        await machine.stop()
+        gone, kept = [(await machine.pod(name))["metadata"]["uid"] for name in ("a", "b")]
+        await machine.client.delete(PODS, "default/a", grace_seconds=0)
+        machine.start()
+        folders = [machine.folder / kind / uid for kind in ("pods", "logs") for uid in (gone, kept)]
+        await eventually(lambda: [one.exists() for one in folders] == [False, True, False, True])
+        assert await machine.log("b") == "said\n"
+
+    play(tmp_path, story)
+
+
+def test_groups_of_a_runner_that_was_killed_are_removed() -> None:
+    groups = MemoryGroups()
+    if groups._parent is None:
+        pytest.skip("no control groups can be made here")
+    left = groups._parent.with_name(f"stromboli-{1 << 30}")  # no process has this number
+    (left / "pod").mkdir(parents=True)
+    groups.close()
+    MemoryGroups().close()
+    assert not left.exists()
 
 
 def test_logs_have_times_tails_and_a_run_before(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from stromboli.kube.runner.logs import begin_log, end_log, log_file
 from stromboli.kube.runner.names import Service, ServicePort, ServiceSpec, names_of
 from stromboli.kube.runner.restarts import Pauses, is_restarted
 from stromboli.kube.runner.sandbox_process import CannotRun
-from stromboli.kube.runner.service_forwarder import target_port
+from stromboli.kube.runner.service_forwarder import ServiceForwarder, target_port
 from stromboli.kube.runner.volumes import PodVolumes
 
 POD: dict[str, Any] = {
@@ -128,6 +128,45 @@ def test_names_are_those_of_a_clusters_dns() -> None:
     assert target_port(ServicePort(port=80, target_port="none"), pods[0][0]) == 0
 
 
+def test_a_service_that_changes_leads_elsewhere() -> None:
+    """Its listener stays: only the port it listens at decides about that."""
+
+    async def answer(text: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(text)
+        writer.close()
+
+    async def ask(address: str, port: int) -> bytes:
+        reader, writer = await asyncio.open_connection(address, port)
+        try:
+            return await reader.read()
+        finally:
+            writer.close()
+
+    async def story() -> None:
+        one = await asyncio.start_server(lambda _, writer: answer(b"one", writer), "127.0.0.1")
+        two = await asyncio.start_server(lambda _, writer: answer(b"two", writer), "127.0.0.1")
+        port = one.sockets[0].getsockname()[1]
+        pods = {"a": Pod(metadata=ObjectMeta(name="a"))}
+        addresses = Addresses()
+        forwarder = ServiceForwarder(
+            addresses, lambda service: [(pods["a"], "127.0.0.1")] if service.spec.selector else []
+        )
+
+        def service(target: int, **selector: str) -> Service:
+            spec = ServiceSpec(selector, [ServicePort(port=port + 1, target_port=target)])
+            return Service(metadata=ObjectMeta(name="s", namespace="x", uid="s"), spec=spec)
+
+        await forwarder.follow([service(port, app="a")])
+        assert await ask(addresses.of("s"), port + 1) == b"one"
+        await forwarder.follow([service(two.sockets[0].getsockname()[1], app="a")])
+        assert await ask(addresses.of("s"), port + 1) == b"two"
+        forwarder.close()
+        one.close()
+        two.close()
+
+    asyncio.run(story())
+
+
 # -- logs -------------------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +187,19 @@ def test_names_are_those_of_a_clusters_dns() -> None:
 def test_logs(tmp_path: Path, query: dict[str, str], expected: bytes) -> None:
     _log(tmp_path, _records([b"one", b"two", b"three"]))
     assert _read(tmp_path, query) == expected
+
+
+def test_there_is_no_log_of_what_waits_to_be_started(tmp_path: Path) -> None:
+    waiting = {"name": "main", "state": {"waiting": {"reason": "CreateContainerConfigError"}}}
+    pod = POD | {"status": {"containerStatuses": [waiting]}}
+
+    async def read() -> bytes:
+        return b"".join([piece async for piece in ProcessLogs(tmp_path).read(pod, "main", {})])
+
+    with pytest.raises(LookupError, match='container "main" in pod "a" is waiting to start: CreateContainerConfigErr'):
+        asyncio.run(read())
+    _log(tmp_path, _records([b"one"]))  # it has been started, and its status is not written yet
+    assert asyncio.run(read()) == b"one\n"
 
 
 def test_the_last_lines_of_a_log_of_several_pieces(tmp_path: Path) -> None:

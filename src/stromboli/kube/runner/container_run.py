@@ -91,6 +91,7 @@ class ContainerRun:
     async def _once(self) -> int | None:
         """The exit code; None if there is no use in another run."""
         log: Path | None = None
+        group: MemoryGroup | None = None
         try:
             prepared = await self._prepared()
             if prepared is None:
@@ -103,6 +104,8 @@ class ContainerRun:
             if self._stop.is_set():
                 self._process.kill()
         except CannotRun as problem:
+            if group is not None:
+                group.remove()
             if log is not None:
                 note(log, str(problem))
             self.status.state = terminated(CANNOT_START, "CannotRun", time.time(), message=str(problem))
@@ -113,21 +116,22 @@ class ContainerRun:
             self.status.state = terminated(CANNOT_START, "StartError", time.time(), message=message)
             self._change(ready=False)
             return CANNOT_START
-        tasks = [asyncio.create_task(self._look_after(self._process, probes, started))]
+        look_after = asyncio.create_task(self._look_after(self._process, probes, started))
+        is_out_of_memory = False
         try:
             ended = await self._process.wait()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            look_after.cancel()
+            await asyncio.gather(look_after, return_exceptions=True)
             process, self._process = self._process, None
             await process.close()
             end_log(log)
+            if group is not None:
+                is_out_of_memory = group.has_killed()
+                group.remove()
         reason = "Error" if ended.code else "Completed"
-        if group is not None:
-            if ended.signal == signal.SIGKILL and group.has_killed():
-                reason = "OOMKilled"
-            group.remove()
+        if ended.signal == signal.SIGKILL and is_out_of_memory:
+            reason = "OOMKilled"
         because, self._killed_because = self._killed_because, ""
         self._ran = time.time() - started
         self.status.state = terminated(ended.code, reason, started, signal=ended.signal, message=because)

@@ -95,6 +95,8 @@ class ProcessLogs:
             path: Path | None = self._previous(pod, container)
         else:
             path = await self._current(pod, container, follows=wanted.follows)
+        if not wanted.follows and (path is None or path.stat().st_size == 0):
+            _refuse_if_waiting(pod, container)
         if path is None:
             return
         left = wanted.size
@@ -154,6 +156,16 @@ async def _texts(file: BinaryIO, done: Path, wanted: _Wanted) -> AsyncIterator[b
             await asyncio.sleep(_FOLLOW_SECONDS)
         else:
             return
+
+
+def _refuse_if_waiting(pod: Mapping[str, Any], container: str) -> None:
+    """As kubelets do. Raises LookupError."""
+    status = pod.get("status") or {}
+    for one in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        waiting = (one.get("state") or {}).get("waiting")
+        if one.get("name") == container and waiting and not one.get("lastState"):
+            name, reason = pod["metadata"]["name"], waiting.get("reason", "")
+            raise LookupError(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
 
 
 def _ends_line(record: bytes) -> bool:

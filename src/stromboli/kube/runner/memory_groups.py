@@ -91,8 +91,18 @@ class MemoryGroups:
             if named is None:
                 raise OSError("memory is not accounted")
             beside = root / "memory" / named.lstrip("/")
+        for left in sorted(beside.glob("stromboli-*")):
+            if not Path(f"/proc/{left.name.removeprefix('stromboli-')}").exists():
+                _remove(left)
         parent = beside / f"stromboli-{os.getpid()}"
-        parent.mkdir()
+        parent.mkdir(exist_ok=True)
         if self._version == 2:
             (parent / "cgroup.subtree_control").write_text("+memory", encoding="ascii")
         return parent
+
+
+def _remove(parent: Path) -> None:
+    """The groups of a process that was killed."""
+    for folder in (*(one for one in parent.iterdir() if one.is_dir()), parent):
+        with contextlib.suppress(OSError):
+            folder.rmdir()

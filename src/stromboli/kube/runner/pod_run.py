@@ -47,6 +47,10 @@ class PodRun:
         known = [*(before.get("initContainerStatuses") or ()), *(before.get("containerStatuses") or ())]
         self._init = [status_before(known, one) for one in self._spec.get("initContainers") or ()]
         self._main = [status_before(known, one) for one in self._spec["containers"]]
+        if not self._init:
+            for status in self._main:
+                if status.state == {"waiting": {"reason": "PodInitializing"}}:
+                    status.state = {"waiting": {"reason": "ContainerCreating"}}
         self._runs: list[tuple[ContainerRun, asyncio.Task[int]]] = []
         self._sidecars: list[tuple[ContainerRun, asyncio.Task[int]]] = []
         self._initialized = False
@@ -104,18 +108,25 @@ class PodRun:
     def _resume(self) -> bool:
         """After a restart of ours. Returns whether the pod goes on."""
         never = self._policy == "Never"
+        any_lost = False
         for status in (*self._init, *self._main):
             ran = status.state.get("running")
-            if "terminated" in status.state or not (ran or never):
+            if "terminated" in status.state:
+                if status in self._main and not self._is_over(status, self._policy):
+                    status.last_state, status.state = status.state, {"waiting": {"reason": "ContainerCreating"}}
+                    status.restarts += 1
                 continue
+            if not (ran or never):
+                continue
+            any_lost = True
             began = parse_timestamp(ran["startedAt"]) if ran else self._started
             lost = terminated(_LOST, "Error", began, message=_LOST_MESSAGE)
             if never:
                 status.state = lost
             else:
-                status.last_state, status.state = lost, {"waiting": {"reason": "PodInitializing"}}
+                status.last_state, status.state = lost, {"waiting": {"reason": "ContainerCreating"}}
                 status.restarts += 1
-        if never:
+        if never and any_lost:
             self._outcome = Outcome("Failed", "Error", _LOST_MESSAGE)
         return not never
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import shutil
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -112,7 +113,11 @@ class ProcessRunner:
                     await reflector.synced.wait()
                 self._remove_old_claims()
                 group.create_task(self._keep_names())
+                left = self._known_folders()
                 group.create_task(self._pods.run())
+                await self._pods.synced.wait()
+                left -= {pod.metadata.uid for pod in self._pods.objects.values()}
+                await asyncio.to_thread(self._remove_all_folders, left)
         finally:
             tasks = [one.task for one in self._tasks.values() if one.task is not None]
             for task in tasks:
@@ -153,7 +158,8 @@ class ProcessRunner:
     def _on_claim(self, event: Applied | Deleted) -> None:
         if isinstance(event, Deleted):
             assert isinstance(event.object, PersistentVolumeClaim)
-            shutil.rmtree(self._claim_folder(event.object), ignore_errors=True)
+            remove = functools.partial(shutil.rmtree, self._claim_folder(event.object), ignore_errors=True)
+            asyncio.get_running_loop().run_in_executor(None, remove)  # it may be large
 
     # -- one pod ------------------------------------------------------------------------------------------------------
 
@@ -162,13 +168,15 @@ class ProcessRunner:
         try:
             if known.pod.status.phase not in _FINISHED:
                 await self._run_containers(known, name, uid)
+            self._hosts.pop(uid, None)
             await known.deleted.wait()
             with contextlib.suppress(Failure):
                 await self._client.delete(PODS, name, uid=uid, grace_seconds=0)
             await asyncio.to_thread(self._remove_folders, uid)
         except asyncio.CancelledError:
+            self._hosts.pop(uid, None)
             if not self._is_known(uid):
-                self._remove_folders(uid)
+                await asyncio.to_thread(self._remove_folders, uid)
             raise
         except Failure as error:
             if not is_not_found(error):
@@ -290,6 +298,19 @@ class ProcessRunner:
         for folder in (self._pod_folder(uid), self._folder / "logs" / uid):
             shutil.rmtree(folder, ignore_errors=True)
 
+    def _known_folders(self) -> set[str]:
+        """The uids of pods that have folders."""
+        found: set[str] = set()
+        for folder in (self._folder / "pods", self._folder / "logs"):
+            with contextlib.suppress(FileNotFoundError):
+                found.update(os.listdir(folder))
+        return found
+
+    def _remove_all_folders(self, uids: Collection[str]) -> None:
+        """Of pods that were deleted while we did not run."""
+        for uid in uids:
+            self._remove_folders(uid)
+
     def _claim_folder(self, claim: PersistentVolumeClaim) -> Path:
         metadata = claim.metadata
         return self._folder / "claims" / f"{metadata.namespace}.{metadata.name}.{metadata.uid}"
@@ -335,8 +356,14 @@ class ProcessRunner:
             uids = {pod.metadata.uid for pod, _ in self._named_pods()} | {one.metadata.uid for one in services}
             self._addresses.keep(uids | self._tasks.keys())
             self._names = names_of(self._named_pods(), services, self._forwarder.addresses())
-            for pod in list(self._hosts.values()):
-                self._write_hosts(pod)
+            for uid in list(self._hosts):
+                pod = self._hosts.get(uid)
+                try:
+                    if pod is not None:
+                        self._write_hosts(pod)
+                except OSError as error:  # the disk is full, for example; the pods run on
+                    _log.warning("cannot write the names for a pod", pod=uid, error=error.strerror or str(error))
+                await asyncio.sleep(0)
 
     def _write_hosts(self, pod: Mapping[str, Any]) -> Path:
         """In place: sandboxes have mounted this very file."""

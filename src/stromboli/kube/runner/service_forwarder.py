@@ -27,6 +27,7 @@ class ServiceForwarder:
     def __init__(self, addresses: Addresses, endpoints: Endpoints) -> None:
         self._addresses = addresses
         self._endpoints = endpoints
+        self._services: dict[str, Service] = {}  # by uid, as they are now
         self._listeners: dict[str, tuple[object, list[asyncio.Server]]] = {}  # by uid, with the ports they are for
         self._turns: dict[str, int] = {}
 
@@ -36,11 +37,11 @@ class ServiceForwarder:
 
     async def follow(self, services: Sequence[Service]) -> None:
         """Forward for these services and no others."""
-        wanted = {one.metadata.uid: one for one in services if _is_forwarded(one)}
+        self._services = wanted = {one.metadata.uid: one for one in services if _is_forwarded(one)}
         for uid in self._listeners.keys() - wanted.keys():
             self._stop(uid)
         for uid, service in wanted.items():
-            ports = [(port.name, port.port) for port in service.spec.ports]
+            ports = [port.port for port in service.spec.ports]
             known = self._listeners.get(uid)
             if known is None or known[0] != ports:
                 self._stop(uid)
@@ -60,7 +61,7 @@ class ServiceForwarder:
         servers: list[asyncio.Server] = []
         for port in service.spec.ports:
             try:
-                servers.append(await asyncio.start_server(self._forward_to(service, port), address, port.port))
+                servers.append(await asyncio.start_server(self._forward_to(service, port.port), address, port.port))
             except OSError as error:
                 name = f"{service.metadata.namespace}/{service.metadata.name}"
                 _log.warning(
@@ -73,12 +74,14 @@ class ServiceForwarder:
         return servers
 
     def _forward_to(
-        self, service: Service, port: ServicePort
+        self, service: Service, number: int
     ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+        uid = service.metadata.uid
+
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writers = [writer]
             try:
-                there = await self._connect(service, port)
+                there = await self._connect(uid, number)
                 if there is not None:
                     writers.append(there[1])
                     await asyncio.gather(_copy(reader, there[1]), _copy(there[0], writer))
@@ -88,18 +91,20 @@ class ServiceForwarder:
 
         return forward
 
-    async def _connect(
-        self, service: Service, port: ServicePort
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    async def _connect(self, uid: str, number: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        service = self._services.get(uid)  # its selector and target ports may have changed since we listen
+        if service is None:
+            return None
+        port = next(one for one in service.spec.ports if one.port == number)
         found = self._endpoints(service)
-        first = self._turns.get(service.metadata.uid, 0)
-        self._turns[service.metadata.uid] = first + 1
+        first = self._turns.get(uid, 0)
+        self._turns[uid] = first + 1
         for turn in range(len(found)):
             pod, address = found[(first + turn) % len(found)]
-            number = target_port(port, pod)
-            if number:
+            target = target_port(port, pod)
+            if target:
                 with contextlib.suppress(OSError):
-                    return await asyncio.open_connection(address, number)
+                    return await asyncio.open_connection(address, target)
         return None
 
 
