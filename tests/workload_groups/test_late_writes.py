@@ -39,14 +39,14 @@ def group(name: str, count: int, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def targets(cycle: Cycle) -> list[str]:
+def targets(cycle: Cycle, kind: str = TARGET) -> list[str]:
     """What the cycle writes about the group `whole` in this condition."""
     patches = [one for one in cycle.decisions if isinstance(one, PatchGroup) and "whole" in one.job]
-    return [next((c.status for c in patch.conditions if c.type == TARGET), "none") for patch in patches]
+    return [next((c.status for c in patch.conditions if c.type == kind), "none") for patch in patches]
 
 
 def story() -> tuple[Cluster, Scheduler]:
-    """The cycle that evicts both pods; its status is not written yet."""
+    """The cycle that evicts both pods, and is the first one that sees their nodes; its status is not written yet."""
     known = cluster(node("n", cpu=2), priority_class("high", 100))
     whole = [group("whole", 2, disruptionMode={"all": {}}), *(pod(f"whole-{n}", "whole", nodeName="n") for n in (0, 1))]
     for document in [*whole, group("urgent", 1, priorityClassName="high")]:
@@ -57,6 +57,7 @@ def story() -> tuple[Cluster, Scheduler]:
     cycle = scheduler.run(known, NOW)
     assert sorted(one.task for one in cycle.decisions if isinstance(one, Evict)) == ["ns/whole-0", "ns/whole-1"]
     assert targets(cycle) == ["True"]
+    assert targets(cycle, "PodGroupInitiallyScheduled") == ["True"]
     return known, scheduler
 
 

@@ -44,7 +44,10 @@ def of_job(job: Job, conditions: Conditions, now: float, why: Explanation | None
     group = job.object
     if not isinstance(group, UpstreamGroup):
         return conditions
-    placed = sum(job.counts[status] for status in _PLACED) >= max(1, job.min_available)
+    least = max(1, job.min_available)
+    placed = sum(job.counts[status] for status in _PLACED) >= least
+    if evicted and not placed:  # perhaps in the first cycle that sees the nodes of its pods
+        placed = sum(bool(task.pod.spec.node_name) for task in job.tasks.values()) >= least
     queue = job.queue.name if job.tasks or _known(group, _QUEUE) else ""
     return with_own(group, conditions, now, why, placed=placed, queue=queue, evicted=evicted)
 
