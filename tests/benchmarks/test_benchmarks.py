@@ -38,6 +38,7 @@ tenants = load("tenants")
 defragmentation = load("defragmentation")
 sys.modules["defragmentation"] = defragmentation  # which the model imports, as from a script beside it
 model = load("defragmentation_model")
+descheduler_plugins = load("descheduler_plugins")
 
 
 def test_a_week_is_as_full_as_was_asked_for_and_always_the_same() -> None:
@@ -196,3 +197,13 @@ def test_pods_of_a_team_are_bound_beside_a_crowd_in_their_first_cycle() -> None:
 def test_plugins_that_are_not_built_in_are_measured(name: str) -> None:
     figures = plugins.measure(name, plugins.Case(8, 40, 4, [1], 1, "nodeorder", None), 1)
     assert figures["off_bound"] == figures["on_bound"] == 40
+
+
+def test_each_plugin_of_the_descheduler_finds_something_to_do() -> None:
+    objects = descheduler_plugins.cluster_of(100)
+    found = {
+        plugin: descheduler_plugins.measure(objects, plugin, *more)[1] for plugin, *more in descheduler_plugins.RUNS
+    }
+    assert found["PodLifeTime"] == 1000
+    idle = {"RemovePodsHavingTooManyRestarts", "RemoveFailedPods"}
+    assert {plugin for plugin, pods in found.items() if not pods} == idle
