@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import sys
 import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +25,7 @@ from stromboli.kube.runner.restarts import Pauses, is_restarted
 from stromboli.kube.runner.sandbox_process import CannotRun
 from stromboli.kube.runner.service_forwarder import ServiceForwarder, target_port
 from stromboli.kube.runner.volumes import PodVolumes
+from stromboli.sandbox import program
 
 POD: dict[str, Any] = {
     "metadata": {"name": "a", "namespace": "team", "uid": "u1", "labels": {"app": "web"}},
@@ -244,6 +247,30 @@ def test_a_log_is_read_in_pieces(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert most < 4 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs holes in files")
+def test_a_log_that_is_too_long_loses_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4,000 lines of 100 bytes and about 40 more for each are 560 kB. Of 64 KiB, an eighth more is there at most before
+    it is trimmed again, in blocks of 4 KiB, and what was read at once: 64 KiB."""
+    monkeypatch.setattr(program, "MOST_LOG", 64 << 10)
+    path = _log(tmp_path, b"")
+    read, written = os.pipe()
+    with path.open("ab") as log:
+        output = program.Output("stdout", read, log.fileno())
+        for number in range(4000):
+            os.write(written, b"%0100d\n" % number)
+            if number % 100 == 99:
+                output.pump()
+    os.close(read)
+    os.close(written)
+    assert path.stat().st_blocks * 512 < 160 << 10 < path.stat().st_size
+    lines = _read(tmp_path, {}).splitlines()
+    assert lines == [b"%0100d" % number for number in range(4000 - len(lines), 4000)]
+    assert 300 < len(lines) < 1200
+    assert _read(tmp_path, {"tailLines": "2"}).splitlines() == lines[-2:]
+    assert _read(tmp_path, {"tailLines": "3000"}).splitlines() == lines
+    assert _read(tmp_path, {"follow": "true"}).splitlines() == lines
 
 
 def test_only_the_last_two_runs_are_kept(tmp_path: Path) -> None:

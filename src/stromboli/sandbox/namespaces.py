@@ -25,6 +25,8 @@ _CLONE_NEWUTS: Final = 0x04000000
 _CLONE_NEWIPC: Final = 0x08000000
 _CLONE_NEWUSER: Final = 0x10000000
 _CLONE_NEWPID: Final = 0x20000000
+_FALLOC_FL_KEEP_SIZE: Final = 1
+_FALLOC_FL_PUNCH_HOLE: Final = 2
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -90,3 +92,11 @@ def adopt_orphans() -> bool:
 def set_host_name(name: str) -> None:
     encoded = name.encode()[:64]
     _check(_libc().sethostname(encoded, len(encoded)), "cannot set the host name")
+
+
+def punch_hole(file: int, end: int) -> None:
+    """Give the space of a file up to there back to the system; what follows stays where it is. Raises OSError."""
+    if sys.platform != "linux":
+        raise OSError("only Linux makes holes in files")
+    flags = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
+    _check(_libc().fallocate(file, flags, ctypes.c_long(0), ctypes.c_long(end)), "the file system makes no holes")

@@ -1,7 +1,8 @@
 """One program in a sandbox: started with its limits; its output is written with times, as container runtimes do.
 
 A line of the log is `<time> <stdout or stderr> <F or P> <text>`. P says that the line of the program goes on in the
-next line of the log: what a program writes without a line break is not kept in memory.
+next line of the log: what a program writes without a line break is not kept in memory. Of a log that is longer than
+MOST_LOG the beginning is given back to the system, so a program that writes without end does not fill the disk.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from .namespaces import punch_hole
+
 PIECE: Final = 16 << 10
+MOST_LOG: Final = 64 << 20
+_BLOCK: Final = 4096
 CANNOT_START: Final = 128
 """The exit code that kubelets report for a container that could not be started."""
 
@@ -119,6 +124,7 @@ class Output:
         self.pipe = pipe
         self._name = name.encode()
         self._log = log
+        self._until_trimmed = MOST_LOG // 8
         self._rest = b""
 
     def pump(self) -> bool:
@@ -137,7 +143,12 @@ class Output:
             rest = rest[PIECE:]
         self._rest = rest
         if records:
-            _write_all(self._log, b"".join(records))
+            text = b"".join(records)
+            _write_all(self._log, text)
+            self._until_trimmed -= len(text)
+            if self._until_trimmed < 0:
+                self._until_trimmed = MOST_LOG // 8
+                _trim(self._log)
         return True
 
     def drain(self) -> None:
@@ -165,6 +176,13 @@ def _now() -> bytes:
     nanoseconds = time.time_ns()
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09d}Z".encode()
+
+
+def _trim(log: int) -> None:
+    surplus = (os.fstat(log).st_size - MOST_LOG) // _BLOCK * _BLOCK
+    if surplus > 0:
+        with contextlib.suppress(OSError):  # there it grows
+            punch_hole(log, surplus)
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -101,8 +102,9 @@ class ProcessLogs:
             return
         left = wanted.size
         with path.open("rb") as file:
+            first = _seek_first(file)
             if wanted.lines is not None:
-                await _seek_tail(file, wanted.lines)
+                await _seek_tail(file, wanted.lines, first)
             async for piece in _texts(file, path.with_suffix(".done"), wanted):
                 if left is not None:
                     piece = piece[:left]
@@ -184,7 +186,19 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 15 else None
 
 
-async def _seek_tail(file: BinaryIO, lines: int) -> None:
+def _seek_first(file: BinaryIO) -> int:
+    """Move to the first whole record, and say where it is: the beginning of a long log is a hole."""
+    first = 0
+    if hasattr(os, "SEEK_DATA"):
+        with contextlib.suppress(OSError):  # an empty file
+            first = os.lseek(file.fileno(), 0, os.SEEK_DATA)
+    file.seek(first)
+    if first:
+        file.readline()
+    return file.tell()
+
+
+async def _seek_tail(file: BinaryIO, lines: int, first: int) -> None:
     """Move to the beginning of the last lines. The file is read backwards, a piece at a time: a line may be as long as
     the file. A record that does not end a line belongs to the next one."""
     end = file.seek(0, 2)
@@ -192,7 +206,7 @@ async def _seek_tail(file: BinaryIO, lines: int) -> None:
         return
     found = 0
     later = end  # where the record after the one that is looked at begins
-    for start in _starts(file, end):
+    for start in _starts(file, end, first):
         file.seek(start + _KIND_AT)
         if file.read(1) == b"F" or later == end:
             found += 1
@@ -202,14 +216,14 @@ async def _seek_tail(file: BinaryIO, lines: int) -> None:
         later = start
         if start % 97 == 0:
             await asyncio.sleep(0)
-    file.seek(0)
+    file.seek(first)
 
 
-def _starts(file: BinaryIO, end: int) -> Iterator[int]:
+def _starts(file: BinaryIO, end: int, first: int) -> Iterator[int]:
     """Where the records begin, from the last one on."""
     position = end
-    while position > 0:
-        size = min(_PIECE, position)
+    while position > first:
+        size = min(_PIECE, position - first)
         position -= size
         file.seek(position)
         piece = file.read(size)
@@ -218,4 +232,4 @@ def _starts(file: BinaryIO, end: int) -> Iterator[int]:
         while at >= 0:
             yield position + at + 1
             at = piece.rfind(b"\n", 0, at)
-    yield 0
+    yield first
