@@ -5,7 +5,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+import yaml
+
 from benchmarks.test_benchmarks import load
+from stromboli.api.kinds.registry import KINDS
 
 fuzz_files = load("fuzz_files")
 FILES = 200
@@ -22,6 +25,12 @@ def test_mutated_files_are_run_or_refused() -> None:
     assert counts["ran"] + counts["refused"] == FILES
     assert counts["ran"] > FILES / 5  # otherwise the mutations are too wild to find anything beyond the reader
     assert counts["refused"] > FILES / 5
+
+
+def test_mistakes_are_made_in_all_kinds_that_users_write() -> None:
+    [text, *_], _, _ = fuzz_files.seeds()
+    found = {(one["apiVersion"], one["kind"]) for one in yaml.safe_load_all(text)}
+    assert sorted(KINDS.keys() - found) == [("apps/v1", "ControllerRevision")], "the controllers write that one"
 
 
 def test_a_file_is_always_the_same() -> None:
