@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--until", type=int, default=5, metavar="N", help="stop after so many worlds that fail")
     parser.add_argument("--keep-going", action="store_true", help="do not stop for worlds that fail")
     parser.add_argument(
-        "--mistakes", nargs="*", choices=(*MISTAKES, []), metavar="NAME", help="try whether they notice our mistakes"
+        "--mistakes", nargs="*", choices=MISTAKES, metavar="NAME", help="try whether they notice our mistakes"
     )
     parser.add_argument("--processes", type=int, default=1, help="how many worlds run at the same time")
     options = parser.parse_args(arguments)
