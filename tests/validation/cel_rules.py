@@ -127,7 +127,7 @@ def _found(rule: Rule, kind: type, value: Any, old: Any, path: str, is_update: b
     if kind is rule.on and (not rule.on_update or (is_update and old is not None)):
         new, then = (_escaped(one) if rule.door is Door.DEFINITION else one for one in (value, old))
         if not evaluated(rule.cel, self=new, oldSelf=then):
-            sentence = evaluated(rule.says, self=new) if rule.says else rule.must
+            sentence = evaluated(rule.says, self=new, oldSelf=then) if rule.says else rule.must
             yield Found(rule, ".".join(filter(None, (path, rule.field))), sentence)
     for part in parts(kind, frozenset({rule.on}), on_update=rule.on_update):
         if part.name not in value:

@@ -38,8 +38,13 @@ def unchanged(
 
 
 def _field(kind: type[Struct], field: FieldInfo, must: str, defaults: Defaults) -> Rule:
+    quote = "" if isinstance(defaults.get(field.encode_name), int) else '"'
+    is_named = field.default == "" or field.encode_name in defaults
+
     def broken(new: Any, old: Any) -> str:
-        return unless(getattr(new, field.name) == getattr(old, field.name), must)
+        now, before = getattr(new, field.name), getattr(old, field.name)
+        values = f": it is {quote}{before}{quote}, not {quote}{now}{quote}" if is_named else ""
+        return unless(now == before, f"{must}{values}")
 
     new, old = (_value(one, field, defaults) for one in ("self", "oldSelf"))
     equal = f"{new} == {old}"
@@ -49,6 +54,9 @@ def _field(kind: type[Struct], field: FieldInfo, must: str, defaults: Defaults) 
         must=must,
         broken=broken,
         cel=f"{equal} && {old} == {new}" if PodTemplateSpec in get_args(field.type) else equal,
+        says=f"'{must}: it is {quote}' + string({old}) + '{quote}, not {quote}' + string({new}) + '{quote}'"
+        if is_named
+        else "",
         on_update=True,
     )
 

@@ -43,7 +43,7 @@ def places_of(rule: Rule, kind: type[Struct]) -> Iterator[Placed]:
         adds = rule.says or any(part.container for part in path)
         order = (*(part.place for part in path), math.inf)
         yield Placed(
-            order, field, _must(rule, path, "object", "oldObject"), _says(rule, path, "object") if adds else ""
+            order, field, _must(rule, path, "object", "oldObject"), _says(rule, path, "object", "oldObject") if adds else ""
         )
 
 
@@ -77,23 +77,23 @@ def _item(part: Part, here: str, variable: str) -> str:
     return variable if part.container == "list" else f"{here}[{variable}]"
 
 
-def _says(rule: Rule, path: tuple[Part, ...], self: str, at: str = "", depth: int = 1) -> str:
+def _says(rule: Rule, path: tuple[Part, ...], self: str, old: str = "", at: str = "", depth: int = 1) -> str:
     """Text in CEL: the field of the first struct that breaks the rule, and the sentence about it. `at` is the part of
     the field that is known before."""
     if not path:
         field = ".".join(filter(None, (at, rule.field)))
-        sentence = _over(rule.says, self, "") if rule.says else f"'{rule.must}'"
+        sentence = _over(rule.says, self, old) if rule.says else f"'{rule.must}'"
         return f"'{field}: ' + {sentence}"
     part, *rest = path
     here, name = f"{self}.{part.name}", ".".join(filter(None, (at, part.name)))
     if not part.container:
-        return _says(rule, tuple(rest), here, name, depth)
+        return _says(rule, tuple(rest), here, f"{old}.{part.name}", name, depth)
     variable = f"i{depth}"
     item = _item(part, here, variable)
     position = variable if part.container == "dict" else f"string({here}.indexOf({variable}))"
     breaks = f"!({_must(rule, tuple(rest), item, '', depth + 1)})"
     # After the position comes `]`, and then the rest as if the field began there.
-    inside = _says(rule, tuple(rest), item, "]", depth + 1)
+    inside = _says(rule, tuple(rest), item, "", "]", depth + 1)
     return f"{here}.map({variable}, {breaks}, '{name}[' + {position} + {inside})[0]"
 
 
