@@ -42,9 +42,8 @@ def places_of(rule: Rule, kind: type[Struct]) -> Iterator[Placed]:
         field = ".".join(filter(None, (_field(path), rule.field)))
         adds = rule.says or any(part.container for part in path)
         order = (*(part.place for part in path), math.inf)
-        yield Placed(
-            order, field, _must(rule, path, "object", "oldObject"), _says(rule, path, "object", "oldObject") if adds else ""
-        )
+        says = _says(rule, path, "object", "oldObject") if adds else ""
+        yield Placed(order, field, _must(rule, path, "object", "oldObject"), says)
 
 
 def _paths(kind: type[Struct], rule: Rule) -> Iterator[tuple[Part, ...]]:
