@@ -27,6 +27,7 @@ def test_a_container_that_fails_is_restarted_after_growing_pauses(tmp_path: Path
         waiting, before = main_status(pod)["state"]["waiting"], main_status(pod)["lastState"]["terminated"]
         assert waiting["message"].startswith("back-off ")
         assert (before["exitCode"], before["reason"]) == (7, "Error")
+        assert main_status(pod)["restartCount"] == 1  # at once after the first run, and not yet after the second
         pod = await machine.ended("a")
         assert (pod["status"]["phase"], main_status(pod)["restartCount"]) == ("Succeeded", 3)
         assert await machine.log("a") == "enough\n"

@@ -154,7 +154,6 @@ class ContainerRun:
     async def _pause(self) -> None:
         pause = self._pauses.next(self._ran)
         self.status.last_state = self.status.state
-        self.status.restarts += 1
         if pause:
             message = f"back-off {pause:g}s restarting failed container {self.status.name}"
             self.status.state = {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
@@ -162,6 +161,8 @@ class ContainerRun:
             await self._wait(pause)
             if self._stop.is_set():
                 self.status.state = self.status.last_state
+                return
+        self.status.restarts += 1  # after the pause: it counts the restarts that there were
 
     async def _wait(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -128,7 +128,10 @@ class ProcessLogs:
     def _previous(self, pod: Mapping[str, Any], container: str) -> Path:
         status = pod.get("status") or {}
         known = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
-        run = next((int(one.get("restartCount") or 0) for one in known if one.get("name") == container), 0) - 1
+        own: Mapping[str, Any] = next((one for one in known if one.get("name") == container), {})
+        run = int(own.get("restartCount") or 0)
+        if not (own.get("lastState") and (own.get("state") or {}).get("waiting")):
+            run -= 1  # in a pause, the one before is the last one
         path = log_file(self._folder, pod["metadata"]["uid"], container, run)
         if run < 0 or not path.exists():
             name = pod["metadata"]["name"]

@@ -117,6 +117,7 @@ class PodRun:
                     status.restarts += 1
                 continue
             if not (ran or never):
+                status.restarts += "CrashLoopBackOff" in str(status.state)  # its pause was not over yet
                 continue
             any_lost = True
             began = parse_timestamp(ran["startedAt"]) if ran else self._started
