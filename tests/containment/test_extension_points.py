@@ -88,6 +88,7 @@ NO_OPINION["deserved_amounts"] = lambda session, wrap: session.points.deserved_a
 )
 point("allocatable_on_own_rows", lambda queue, request, credit: None)
 point("startable", lambda queue, request: None)
+point("latest_start", lambda job: None)
 point("shared_limits", lambda queue, request, credit, kept: None)
 point("kept_places", lambda tasks: [])
 point("kept_rows", lambda tasks: {})

@@ -145,8 +145,8 @@ class TestShortNames:
         assert outcome.locked("q1") == ["odd"]
 
 
-@pytest.mark.parametrize(("share", "advises"), [(0, False), ("0.0", False), (0.1, True)])
-def test_a_percentage_of_nothing_is_not_told_to_be_raised(share: float | str, advises: bool) -> None:
+@pytest.mark.parametrize(("share", "advises"), [(0, False), (0.0, False), (0.1, True)])
+def test_a_percentage_of_nothing_is_not_told_to_be_raised(share: float, advises: bool) -> None:
     outcome = run(FOUR, locking("q1", share=share))
     (message,) = outcome.messages("Warning")
     assert ("Raise the percentage" in message) is advises

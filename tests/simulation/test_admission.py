@@ -107,8 +107,8 @@ def test_a_group_for_a_queue_that_takes_none(tmp_path: Path, text: str, message:
 
 
 def test_a_field_without_effect_is_reported_once(tmp_path: Path) -> None:
-    report = run_text(tmp_path, queue("q", "{type: leaf, affinity: {nodeGroupAffinity: {}}}"))
-    assert warnings(report) == [("q", "NoEffect", "Without effect in this version: spec.affinity, spec.type.")]
+    report = run_text(tmp_path, queue("q", "{type: leaf}"))
+    assert warnings(report) == [("q", "NoEffect", "Without effect in this version: spec.type.")]
     assert "q" in report["queues"]
 
 
