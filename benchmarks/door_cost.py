@@ -59,6 +59,8 @@ def job(name: str) -> dict[str, Any]:
         for name, replicas in (("master", 1), ("worker", 8))
     ]
     return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
         "metadata": {"name": name},
         "spec": {"schedulerName": "volcano", "queue": "default", "tasks": tasks, "plugins": {"pytorch": []}},
     }
@@ -118,9 +120,9 @@ def main() -> None:
         if version < MUTATIONS:
             parser.error(f"the server is of Kubernetes 1.{version[1]}; mutating policies need 1.{MUTATIONS[1]}")
         install_crds(admin)
-        admin.create(
-            "/apis/scheduling.volcano.sh/v1beta1/queues", {"metadata": {"name": "default"}, "spec": {"weight": 1}}
-        )
+        queues = "scheduling.volcano.sh/v1beta1"
+        queue = {"apiVersion": queues, "kind": "Queue", "metadata": {"name": "default"}, "spec": {"weight": 1}}
+        admin.create(f"/apis/{queues}/queues", queue)
         turn(server, admin, "without", min(options.pods, 500), min(options.jobs, 50), "warm-up")
         for number in range(options.rounds):
             for way in [*WAYS] if number % 2 == 0 else [*reversed(WAYS)]:
