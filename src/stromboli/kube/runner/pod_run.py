@@ -78,10 +78,8 @@ class PodRun:
                 self._outcome = self._outcome_of_containers()
         finally:
             self.kill()
-            tasks = (writing, work, stopped, *(task for _, task in (*self._runs, *self._sidecars)))
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _cancelled(writing, work, stopped)  # with the containers that `work` waits for
+            await _cancelled(*(task for _, task in (*self._runs, *self._sidecars)))
         await self._write_in_order()
 
     def kill(self) -> None:
@@ -225,3 +223,11 @@ class PodRun:
             if document != self._written:
                 await self._write(document)
                 self._written = document
+
+
+async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
+    """Nobody is cancelled twice: that would interrupt the end of a sandbox."""
+    for task in tasks:
+        if not task.done() and not task.cancelling():
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

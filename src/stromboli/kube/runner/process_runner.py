@@ -121,7 +121,8 @@ class ProcessRunner:
         finally:
             tasks = [one.task for one in self._tasks.values() if one.task is not None]
             for task in tasks:
-                task.cancel()
+                if not task.cancelling():  # twice would interrupt the end of its sandboxes
+                    task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._forwarder.close()
             self._groups.close()
