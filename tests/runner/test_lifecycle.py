@@ -13,6 +13,7 @@ import pytest
 from stromboli.kube.client import PODS
 from stromboli.kube.runner import ProcessRunner
 from stromboli.kube.runner.memory_groups import MemoryGroups
+from stromboli.kube.runner.sandbox_process import SandboxProcess, Spec
 
 from .machine import Machine, eventually, is_alive, main_status, play, shell
 
@@ -306,3 +307,29 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("MARK", str(tmp_path))
     yield
     assert [process for process in _sleepers(tmp_path) if process != os.getpid()] == []
+
+
+def test_of_many_pods_only_some_start_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two for each core: others on this machine, such as the API server, want to work, too."""
+    launch, at_once = SandboxProcess.launch, [0]
+
+    async def counted(spec: Spec) -> SandboxProcess:
+        starting.append(spec)
+        at_once.append(len(starting))
+        try:
+            return await launch(spec)
+        finally:
+            starting.remove(spec)
+
+    starting: list[Spec] = []
+    monkeypatch.setattr(SandboxProcess, "launch", counted)
+    limit = 2 * (os.cpu_count() or 1)
+
+    async def story(machine: Machine) -> None:
+        for number in range(2 * limit + 1):
+            await machine.run(f"p{number}", shell("true"))
+        for number in range(2 * limit + 1):
+            await machine.ended(f"p{number}")
+
+    play(tmp_path, story)
+    assert max(at_once) == limit

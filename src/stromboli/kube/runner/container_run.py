@@ -45,7 +45,9 @@ class ContainerRun:
         prepare: Prepare,
         on_change: Callable[[], None],
         pauses: Pauses,
+        turns: asyncio.Semaphore,
     ) -> None:
+        """`turns`: how many programs of all pods may be starting at the same time."""
         self.status = status
         self.has_started = asyncio.Event()
         """Set when it has run for the first time and its startup probe has passed, or when it has ended."""
@@ -55,6 +57,7 @@ class ContainerRun:
         self._prepare = prepare
         self._on_change = on_change
         self._pauses = pauses
+        self._turns = turns
         self._stop = asyncio.Event()
         self._process: SandboxProcess | None = None
         self._killed_because = ""
@@ -100,7 +103,8 @@ class ContainerRun:
             log = spec.log
             probes = {name: Probe.of(self._container, f"{name}Probe") for name in ("startup", "readiness", "liveness")}
             started = time.time()
-            self._process = await SandboxProcess.launch(spec)
+            async with self._turns:
+                self._process = await SandboxProcess.launch(spec)
             if self._stop.is_set():
                 self._process.kill()
         except CannotRun as problem:

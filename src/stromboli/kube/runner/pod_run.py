@@ -32,7 +32,14 @@ Write = Callable[[dict[str, Any]], Awaitable[None]]
 
 class PodRun:
     def __init__(
-        self, pod: Mapping[str, Any], address: str, prepare: Prepare, write: Write, *, first_pause: float = FIRST_PAUSE
+        self,
+        pod: Mapping[str, Any],
+        address: str,
+        prepare: Prepare,
+        write: Write,
+        turns: asyncio.Semaphore,
+        *,
+        first_pause: float = FIRST_PAUSE,
     ) -> None:
         self._pod = pod
         self._spec: Mapping[str, Any] = pod["spec"]
@@ -40,6 +47,7 @@ class PodRun:
         self._prepare = prepare
         self._write = write
         self._first_pause = first_pause
+        self._turns = turns
         self._policy = self._spec.get("restartPolicy") or "Always"
         before = pod.get("status") or {}
         started = before.get("startTime")
@@ -163,8 +171,9 @@ class PodRun:
         status: ContainerStatus,
         policy: str,
     ) -> ContainerRun:
+        pauses = Pauses(self._first_pause)
         run = ContainerRun(
-            container, status, policy, self._address, self._prepare, self._changed.set, Pauses(self._first_pause)
+            container, status, policy, self._address, self._prepare, self._changed.set, pauses, self._turns
         )
         run.grace_is(self._grace())
         runs.append((run, asyncio.create_task(run.run())))

@@ -97,6 +97,8 @@ class ProcessRunner:
         self._names_changed = asyncio.Event()
         self._hosts: dict[str, Mapping[str, Any]] = {}  # pods that have a hosts file, by uid
         self._not_isolated = ""
+        # Sandboxes that start together would keep the processor from everybody else on this machine.
+        self._turns = asyncio.Semaphore(2 * (os.cpu_count() or 1))
         self._first_core = 0  # of the next program whose number of cores is limited
 
     async def run(self) -> None:
@@ -214,7 +216,7 @@ class ProcessRunner:
             seconds = known.pod.metadata.deletion_grace_period_seconds
             return 30.0 if seconds is None else float(seconds)
 
-        run = PodRun(pod, self._addresses.of(uid), prepare, write, first_pause=self._first_pause)
+        run = PodRun(pod, self._addresses.of(uid), prepare, write, self._turns, first_pause=self._first_pause)
         updating = asyncio.create_task(self._update_volumes(pod, volumes))
         try:
             await run.run(known.deleted, grace, was_started=was_started)
