@@ -400,7 +400,7 @@ def test_an_invalid_job_has_a_reason_and_continues_when_corrected(place: Place) 
 
 @pytest.mark.usefixtures("controllers")
 def test_a_job_with_an_unknown_plugin_has_a_reason_and_can_be_replaced(place: Place) -> None:
-    place.submit("odd", [task("main", 1)], plugins={"ray": []})
+    place.submit("odd", [task("main", 1)], plugins={"magic": []})
 
     def state() -> Any:
         return place.admin.get(f"{place.jobs}/odd").get("status", {}).get("state", {})

@@ -7,6 +7,7 @@ rest. No process of ours runs here: it is the server that refuses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,7 @@ PATHS = {
     "HyperNode": "/apis/topology.volcano.sh/v1alpha1/hypernodes",
     "Pod": "/api/v1/namespaces/{}/pods",
 }
+NAMES_POSITIONS = (1, 25)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,9 @@ def test_the_server_refuses_what_the_table_says(
         admin.replace(here, _at(version, case.good))
     assert refused.value.status == 422
     if case.since == "schema" or server < POLICIES:
-        assert case.says in str(refused.value)
+        # Older servers name fields in lists without their positions.
+        says = case.says if server >= NAMES_POSITIONS else re.sub(r"\[\d+\]", "", case.says)
+        assert says in str(refused.value)
         return
     error, said = error_in(_in_namespace(case.bad, namespace), case.was), str(refused.value)
     # Two kinds may have a rule of one message, each with a door of its own.
