@@ -16,14 +16,14 @@ from stromboli.api import (
     ObjectMeta,
     OnExitCodes,
     OnPodCondition,
+    OwnerReference,
     Pod,
     PodFailurePolicy,
     PodFailurePolicyRule,
     default,
     key,
 )
-
-TRACKING = "batch.kubernetes.io/job-tracking"
+from stromboli.controllers.workloads.owned_pods import TRACKING, OwnedPods
 
 
 def batch_job(**spec: Any) -> BatchJob:
@@ -301,6 +301,22 @@ def test_pods_go_with_their_job() -> None:
     cluster.remove(present(cluster))
     cluster.settle()
     assert cluster.names(Pod) == ()
+
+
+def test_the_pods_of_a_job_that_was_deleted_after_them_are_still_known() -> None:
+    """A namespace that ends deletes its pods before its Jobs. Their finalizers have to be removed all the same."""
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name="work", uid="u", controller=True)
+    metadata = ObjectMeta(name="work-1", namespace="ns", uid="p", owner_references=[owner], finalizers=[TRACKING])
+    going = replace(metadata, deletion_timestamp="2000-01-01T00:00:00Z")
+    pods = OwnedPods(by_name=False)
+    for one in (metadata, going):
+        list(pods.update(Pod(metadata=one), exists=True))
+    pods.owner_deleted("Job", "ns", "work", "u")
+    assert pods.others("Job", "ns", "work", "") == ["u"]
+    assert list(pods.of("Job", "ns", "work", "u").tracked) == ["ns/work-1"]
+    list(pods.update(Pod(metadata=going), exists=False))
+    assert pods.others("Job", "ns", "work", "") == []
+    assert not pods._uids
 
 
 steps = st.lists(

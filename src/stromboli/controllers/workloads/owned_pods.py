@@ -105,6 +105,7 @@ class OwnedPods:
         if known is not None:
             place, name = known
             found.append((place[0], f"{place[1]}/{name}", self._remove(place, pod_key)))
+            self._forget_uid(place, name)
         reference = controlling_reference(pod.metadata) if exists else None
         if reference is not None and (reference.api_version or "apps/v1", reference.kind) in _OWNERS:
             namespace = pod.metadata.namespace
@@ -119,13 +120,20 @@ class OwnedPods:
 
     def owner_deleted(self, kind: str, namespace: str, name: str, uid: str) -> None:
         place = (kind, namespace, name if self._by_name else uid)
-        uids = self._uids.get((kind, namespace, name), set())
-        uids.discard(uid)
-        if not uids:
-            self._uids.pop((kind, namespace, name), None)
         if place in self._owners:
             self._gone.add(place)
             self._forget(place)
+        self._forget_uid(place, name)
+
+    def _forget_uid(self, place: Place, name: str) -> None:
+        """Of an owner that is gone and has no pods any more."""
+        kind, namespace, uid = place
+        uids = self._uids.get((kind, namespace, name))
+        if uids is None or place in self._owners:
+            return
+        uids.discard(uid)
+        if not uids:
+            del self._uids[kind, namespace, name]
 
     def _add(self, place: Place, pod: OwnedPod) -> None:
         pods = self._owners.setdefault(place, PodsOfOwner())
