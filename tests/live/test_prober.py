@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -28,8 +29,22 @@ def probe(port: int = 80, address: str = "127.0.0.1", **facts: Any) -> Probe:
 def answered(serve: Serve | None, *, path: str | None = None) -> bool:
     """By a server on this machine; None: nobody listens."""
 
+    serving: set[asyncio.Task[Any]] = set()
+
+    async def to_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        serving.add(task)
+        try:
+            if serve is not None:
+                await serve(reader, writer)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
     async def story() -> bool:
-        server = await asyncio.start_server(serve or (lambda r, w: asyncio.sleep(0)), "127.0.0.1", 0)
+        server = await asyncio.start_server(to_the_end, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         if serve is None:
             server.close()
@@ -41,6 +56,7 @@ def answered(serve: Serve | None, *, path: str | None = None) -> bool:
         [(_, said)] = asking.take()
         assert asking.take() == []
         server.close()
+        await asyncio.gather(*serving, return_exceptions=True)
         return said
 
     return asyncio.run(story())
