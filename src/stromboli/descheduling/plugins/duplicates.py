@@ -21,7 +21,7 @@ from stromboli.descheduling.strategy import BalancePlugin
 from stromboli.scheduling.configuration import Arguments
 
 from .chosen_pods import ChosenPods, texts
-from .seating import seat
+from .single_move import seat
 
 
 class RemoveDuplicates(BalancePlugin):

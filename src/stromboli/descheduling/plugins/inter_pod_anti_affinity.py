@@ -20,7 +20,7 @@ from stromboli.descheduling.strategy import DeschedulePlugin
 from stromboli.scheduling.configuration import Arguments
 
 from .chosen_pods import ChosenPods, in_order
-from .seating import seat
+from .single_move import seat
 
 
 class RemovePodsViolatingInterPodAntiAffinity(DeschedulePlugin):

@@ -20,7 +20,7 @@ from stromboli.scheduling.callbacks import Scores
 from stromboli.scheduling.configuration import Arguments
 
 from .chosen_pods import ChosenPods, texts
-from .seating import seat
+from .single_move import seat
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -19,7 +19,7 @@ from stromboli.descheduling.strategy import DeschedulePlugin
 from stromboli.scheduling.configuration import Arguments
 
 from .chosen_pods import ChosenPods, texts
-from .seating import seat
+from .single_move import seat
 
 
 class RemovePodsViolatingNodeTaints(DeschedulePlugin):

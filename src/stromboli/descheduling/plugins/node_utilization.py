@@ -25,7 +25,7 @@ from stromboli.descheduling.strategy import BalancePlugin
 from stromboli.scheduling.configuration import Arguments
 
 from .chosen_pods import in_order
-from .seating import seat
+from .single_move import seat
 
 Percent = npt.NDArray[np.float64]
 _GOAL: Final = "uses node {source} less and node {target} more"

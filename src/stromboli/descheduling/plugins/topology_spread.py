@@ -25,7 +25,7 @@ from stromboli.descheduling.strategy import BalancePlugin
 from stromboli.scheduling.configuration import Arguments
 
 from .chosen_pods import ChosenPods, in_order, texts
-from .seating import seat
+from .single_move import seat
 
 _KINDS: Final = ("DoNotSchedule", "ScheduleAnyway")
 Labels = tuple[tuple[str, str], ...]

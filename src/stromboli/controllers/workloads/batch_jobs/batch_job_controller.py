@@ -1,6 +1,6 @@
 """The controller for Jobs of `batch/v1`.
 
-A visit counts the pods that have finished (`counting`), decides whether the Job has ended (`outcome`), and starts or
+A visit counts the pods that have finished (`pod_counts`), decides whether the Job has ended (`outcome`), and starts or
 stops pods. After a failure it waits before it starts the next pod: 10 seconds, and twice as long each time.
 
 In a simulation a pod that was evicted is replaced one second later. It counts as failed, unless `podFailurePolicy` says
@@ -29,9 +29,9 @@ from stromboli.controllers.workloads.replica_sets import stand_in
 from stromboli.controllers.workloads.surroundings import UNLIMITED, Surroundings
 from stromboli.controllers.workloads.workload_controller import WorkloadController
 
-from .counting import Counted, count, releases
 from .new_pods import new_pods
 from .outcome import Outcome, deadline_of, ended_at, ending, is_suspended, outcome_of, resume_at, set_condition
+from .pod_counts import Counted, count, releases
 
 _OURS = ("", "kubernetes.io/job-controller")
 
